@@ -1,0 +1,267 @@
+"""An agent as an ASGI 3 application.
+
+`A2AApp` is plain ASGI with a table of routes: it runs in the built-in server, in any other that runs its applications
+in Trio, and mounted in another application. It works between the start and the end of its `running` block, which the
+lifespan protocol opens, or a parent that owns the lifespan (frameworks do not pass it on to what they mount).
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import final
+
+import attrs
+import trio
+
+from ..abc import Principal
+from ..agents.context import ANONYMOUS
+from ..agents.updater import TaskUpdater
+from ..clock import TrioClock
+from ..errors import (
+    A2AError,
+    AuthenticationError,
+    ContentTypeNotSupportedError,
+    InternalError,
+    UnavailableError,
+    error_row,
+)
+from ..streams import QueueManager, open_queue_manager
+from ..wire.jsonrpc import error_response
+from .agent import Agent
+from .card import CARD_PATH, ServedCard
+from .http import CANCELS_ON_DISCONNECT, Receive, Scope, Send
+from .jsonrpc import JsonRpcBinding
+from .operations import Call, Operations
+from .request import JSON_TYPE, BodyTooLargeError, ClientGoneError, Request, respond
+
+__all__ = ["A2AApp"]
+
+_logger = logging.getLogger("trio_a2a.server")
+
+
+@attrs.frozen(kw_only=True)
+class _Running:
+    """What there is while the application runs."""
+
+    manager: QueueManager
+    operations: Operations
+    jsonrpc: JsonRpcBinding
+    started: datetime
+
+
+@final
+class A2AApp:
+    """Serves one agent over HTTP, as an ASGI 3 application for servers that run on Trio.
+
+    Args:
+        agent: The agent.
+        rpc_path: Where JSON-RPC requests are taken; with and without a slash at the end.
+        rest_path: Under which the HTTP+JSON routes lie.
+        url: The URL under which clients reach the application, without ``rpc_path``; by default it is taken from the
+            server, or from each request.
+
+    Raises:
+        ValueError: A path does not begin with a slash.
+    """
+
+    def __init__(self, agent: Agent, *, rpc_path: str = "/", rest_path: str = "/", url: str | None = None) -> None:
+        for path in (rpc_path, rest_path):
+            if not path.startswith("/"):
+                raise ValueError(f"a path begins with a slash, {path!r} does not")
+        self.agent = agent
+        self._rpc_path = rpc_path.rstrip("/")
+        self._rest_path = rest_path.rstrip("/")
+        self._url = None if url is None else url.rstrip("/")
+        # Set by `serve`, which knows where it listens; the one given by the user comes first.
+        self._served_url: str | None = None
+        self._running: _Running | None = None
+        self._card: tuple[str, ServedCard] | None = None
+
+    def __repr__(self) -> str:
+        return f"<A2AApp {self.agent.card.name!r}: {'running' if self._running else 'not running'}>"
+
+    # ------------------------------------------------------------------------------------------------------ lifetime
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["A2AApp"]:
+        """Open the agent's queues for the length of a block; requests outside one are answered 503.
+
+        For a parent that owns the lifespan. A server that speaks the lifespan protocol does this by itself.
+
+        Raises:
+            RuntimeError: The application is running already.
+
+        Cancellation: as `open_queue_manager`.
+        """
+        if self._running is not None:
+            raise RuntimeError("this A2AApp is running already; enter running() once")
+        agent = self.agent
+        async with open_queue_manager(agent.store, state_provider=agent.state_provider, hook=agent.hook) as manager:
+            operations = Operations(agent, manager)
+            self._running = _Running(
+                manager=manager,
+                operations=operations,
+                jsonrpc=JsonRpcBinding(agent, operations),
+                started=TrioClock().now(),
+            )
+            self._card = None
+            try:
+                yield self
+            finally:
+                self._running = None
+
+    def updater(self, task_id: str) -> TaskUpdater:
+        """Return an updater for a task, for use outside a run.
+
+        Its methods raise TaskNotFoundError if there is no such task.
+
+        Raises:
+            RuntimeError: The application is not running.
+        """
+        if self._running is None:
+            raise RuntimeError("this A2AApp is not running; use it inside `async with app.running()` or a server")
+        return self._running.operations.updater(task_id)
+
+    # ---------------------------------------------------------------------------------------------------------- ASGI
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one ASGI scope.
+
+        Raises:
+            RuntimeError: The server does not run it in Trio, or it is no HTTP.
+        """
+        if not trio.lowlevel.in_trio_run():
+            raise RuntimeError(
+                "A2AApp runs in Trio: use trio_a2a.serve(), or an ASGI server that runs its applications in Trio, "
+                "such as Hypercorn with its trio worker"
+            )
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+        else:
+            raise RuntimeError(f"A2AApp does not speak {scope['type']!r}")
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        if self._running is not None:  # a parent runs it
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        else:
+            async with self.running():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        # ASGI servers pass the mount point in root_path, and differ in whether the path still has it.
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path == CARD_PATH:
+            await self._get_card(request, send)
+        elif path.rstrip("/") == self._rpc_path:
+            await self._post_jsonrpc(request, receive, send)
+        else:
+            await respond(send, 404, b"Not found\n", b"text/plain; charset=utf-8")
+
+    async def _get_card(self, request: Request, send: Send) -> None:
+        if request.method not in {"GET", "HEAD"}:
+            await _method_not_allowed(send, b"GET, HEAD")
+            return
+        if self._running is None:
+            await _unavailable(send)
+            return
+        card = self._served_card(request, self._running.started)
+        if card.is_current(request.headers.get("if-none-match"), request.headers.get("if-modified-since")):
+            await send({"type": "http.response.start", "status": 304, "headers": card.headers()})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await respond(send, 200, card.body, JSON_TYPE, card.headers())
+
+    def _served_card(self, request: Request, started: datetime) -> ServedCard:
+        scope = request.scope
+        base = self._url or self._served_url
+        if base is None:
+            host = request.headers.get("host") or "{}:{}".format(*scope.get("server") or ("localhost", 80))
+            base = f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"
+        # One is kept: an application is reached under one name nearly always.
+        if self._card is None or self._card[0] != base:
+            self._card = base, ServedCard.of(self.agent.card, base + self._rpc_path, started)
+        return self._card[1]
+
+    async def _post_jsonrpc(self, request: Request, receive: Receive, send: Send) -> None:
+        if request.method != "POST":
+            await _method_not_allowed(send, b"POST")
+            return
+        running = self._running
+        if running is None:
+            await _unavailable(send)
+            return
+        try:
+            principal = await self._authenticated(request)
+            if not request.is_json():
+                raise ContentTypeNotSupportedError("A JSON-RPC request is application/json")
+            body = await request.body(receive, self.agent.limits.max_body)
+        except ClientGoneError:
+            return
+        except ContentTypeNotSupportedError as exc:
+            await respond(send, 415, error_response(None, exc), JSON_TYPE)
+        except BodyTooLargeError as exc:
+            await respond(send, 413, error_response(None, exc), JSON_TYPE, [(b"connection", b"close")])
+        except A2AError as exc:
+            await self._refuse(send, exc)
+        else:
+            declared = {extension.uri for extension in self.agent.card.capabilities.extensions}
+            activated = tuple(uri for uri in request.requested_extensions() if uri in declared)
+            call = Call(principal=principal, extensions=activated)
+
+            async def handle() -> None:
+                await running.jsonrpc.handle(request, body, call, send)
+
+            await _until_disconnected(request, receive, handle)
+
+    async def _authenticated(self, request: Request) -> Principal:
+        authenticator = self.agent.authenticator
+        if authenticator is None:
+            return ANONYMOUS
+        try:
+            return await authenticator.authenticate(request.for_authenticator())
+        except A2AError as exc:
+            _logger.info("refused a caller: %s", type(exc).__name__)
+            raise
+        except Exception:  # boundary around user code: a failing authenticator lets nobody in
+            _logger.exception("the authenticator failed")
+            raise InternalError from None
+
+    async def _refuse(self, send: Send, error: A2AError) -> None:
+        """Answer at the HTTP level."""
+        status = error_row(error).http_status(self.agent.error_table)
+        headers = [(b"www-authenticate", b"Bearer")] if isinstance(error, AuthenticationError) else []
+        await respond(send, status, error_response(None, error), JSON_TYPE, headers)
+
+
+async def _until_disconnected(request: Request, receive: Receive, handle: Callable[[], Awaitable[None]]) -> None:
+    """Run the handler, and cancel it when the client goes away, where the server does not do that itself."""
+    if CANCELS_ON_DISCONNECT in (request.scope.get("extensions") or {}):
+        await handle()
+        return
+
+    async def watch(scope: trio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel(reason="the client went away")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch, nursery.cancel_scope)
+        await handle()
+        nursery.cancel_scope.cancel(reason="the request is answered")
+
+
+async def _unavailable(send: Send) -> None:
+    error = UnavailableError("The agent is not running")
+    await respond(send, 503, error_response(None, error), JSON_TYPE, [(b"retry-after", b"1")])
+
+
+async def _method_not_allowed(send: Send, allowed: bytes) -> None:
+    await respond(send, 405, b"Method not allowed\n", b"text/plain; charset=utf-8", [(b"allow", allowed)])

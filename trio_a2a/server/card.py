@@ -1,0 +1,63 @@
+"""The agent card as it is served: completed with the interfaces, and cacheable (protocol section 11)."""
+
+import hashlib
+from datetime import datetime
+from email.utils import format_datetime
+from typing import final
+
+import attrs
+
+from ..types import AgentCard, AgentInterface
+from ..wire import to_json
+
+__all__ = ["CARD_PATH", "ServedCard"]
+
+CARD_PATH = "/.well-known/agent-card.json"
+_MAX_AGE = 3600  # protocol section 16
+
+
+@final
+@attrs.frozen
+class ServedCard:
+    """A card's bytes, and the headers that let clients keep them.
+
+    Attributes:
+        body: The JSON.
+        etag: A strong entity tag: a digest of the body.
+        last_modified: When the application was started, as an HTTP date.
+    """
+
+    body: bytes
+    etag: str
+    last_modified: str
+
+    @classmethod
+    def of(cls, card: AgentCard, url: str, started: datetime) -> "ServedCard":
+        """Make it.
+
+        Args:
+            card: The agent's card; one that lists interfaces is served as it is.
+            url: The JSON-RPC endpoint's URL.
+            started: When the application was started, aware UTC.
+        """
+        if not card.supported_interfaces:
+            interface = AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")
+            card = attrs.evolve(card, supported_interfaces=(interface,))
+        body = to_json(card)
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        return cls(body, etag, format_datetime(started.replace(microsecond=0), usegmt=True))
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers of an answer with the card, or of a 304."""
+        return [
+            (b"cache-control", b"public, max-age=%d" % _MAX_AGE),
+            (b"etag", self.etag.encode()),
+            (b"last-modified", self.last_modified.encode()),
+        ]
+
+    def is_current(self, if_none_match: str | None, if_modified_since: str | None) -> bool:
+        """Tell whether the client has this card already (RFC 9110 section 13.1; entity tags are compared weakly)."""
+        if if_none_match is not None:
+            tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+            return "*" in tags or self.etag in tags
+        return if_modified_since is not None and if_modified_since.strip() == self.last_modified

@@ -1,0 +1,39 @@
+"""Every bound that a server puts on its callers and on its agents, with the reason for its default."""
+
+import attrs
+
+from .http import HttpLimits
+
+__all__ = ["Limits"]
+
+
+@attrs.frozen(kw_only=True)
+class Limits(HttpLimits):
+    """Bounds of an agent's server. Sizes are in bytes, times in seconds on Trio's clock.
+
+    Those of the HTTP connections are inherited from `HttpLimits`; under another ASGI server that one's own hold in
+    their place. ``max_body`` (16 MiB: a file of 10 MB in base64 fits) is the application's here: past it the caller is
+    answered 413 in the form of the binding that it used.
+
+    Attributes:
+        first_event_timeout: How long a call with ``returnImmediately`` waits for the agent's first report before the
+            task is made for it.
+        cancel_timeout: How long CancelTask waits for the agent.
+        header_delay: How long a stream waits for its first event before its headers are sent without one.
+        keep_alive: Silence of a stream after which a comment is sent.
+    """
+
+    # Most agents report within it, and then the caller gets the agent's own first state; a caller that asked not to
+    # wait should not feel it.
+    first_event_timeout: float = 1.0
+    # What a person waits for a cancel button.
+    cancel_timeout: float = 10.0
+    # Refusals are known at once and should be plain errors; a client's time-out for headers is rarely below 5 s.
+    header_delay: float = 1.0
+    # Under the 30 to 60 s after which proxies drop a silent connection; what the common SSE libraries do.
+    keep_alive: float = 15.0
+
+    def http(self) -> HttpLimits:
+        """Return the bounds for the built-in server, which leaves the size of bodies to the application."""
+        inherited = {field.name: getattr(self, field.name) for field in attrs.fields(HttpLimits)}
+        return HttpLimits(**{**inherited, "max_body": None})

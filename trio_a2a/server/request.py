@@ -1,0 +1,122 @@
+"""An HTTP request as the bindings see it, and how they answer one."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, final
+from urllib.parse import parse_qsl
+
+from ..abc import AuthenticationRequest
+from ..errors import InvalidRequestError
+from ..wire.headers import EXTENSIONS, parse_extensions
+from .http import Receive, Scope, Send
+from .operations import Call
+
+__all__ = ["JSON_TYPE", "BodyTooLargeError", "ClientGoneError", "Request", "respond"]
+
+JSON_TYPE = b"application/json"
+
+
+class BodyTooLargeError(InvalidRequestError):
+    """The request's body is larger than ``Limits.max_body`` (HTTP 413)."""
+
+
+class ClientGoneError(Exception):
+    """The client went away before its request was complete."""
+
+
+@final
+class Request:
+    """One HTTP request of an ASGI server.
+
+    Attributes:
+        scope: The ASGI scope.
+        headers: Names in lower case to values; repeated ones are joined with ", ".
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in scope["headers"]:
+            name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        self.headers: Mapping[str, str] = headers
+
+    @cached_property
+    def query(self) -> Mapping[str, str]:
+        """Query parameters, the first value of each."""
+        pairs = parse_qsl(self.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+        return dict(reversed(pairs))
+
+    @property
+    def method(self) -> str:
+        """The method, in upper case."""
+        method: str = self.scope["method"]
+        return method
+
+    def parameter(self, name: str) -> str | None:
+        """Return a service parameter: the header, or else the query parameter."""
+        value = self.headers.get(name.lower())
+        return value if value is not None else self.query.get(name)
+
+    def requested_extensions(self) -> tuple[str, ...]:
+        """Return the URIs that the caller wants to activate."""
+        value = self.parameter(EXTENSIONS)
+        return parse_extensions(()) if value is None else parse_extensions((value,))
+
+    def is_json(self) -> bool:
+        """Tell whether the body says that it is JSON."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+    def for_authenticator(self) -> AuthenticationRequest:
+        """Return what an authenticator may look at."""
+        client = self.scope.get("client")
+        return AuthenticationRequest(
+            headers=self.headers, query=self.query, client=None if client is None else (client[0], client[1])
+        )
+
+    @staticmethod
+    def echoed(call: Call) -> list[tuple[bytes, bytes]]:
+        """Return the response header that names the activated extensions."""
+        if not call.extensions:
+            return []
+        return [(EXTENSIONS.lower().encode(), ", ".join(call.extensions).encode("latin-1", "replace"))]
+
+    async def body(self, receive: Receive, limit: int | None) -> bytes:
+        """Read the body.
+
+        Args:
+            receive: The ASGI ``receive``.
+            limit: Its size at most, in bytes; None: no bound.
+
+        Raises:
+            BodyTooLargeError: It is larger; the rest has not been read.
+            ClientGoneError: The client went away.
+        """
+        if limit is not None and int(self.headers.get("content-length", "0") or "0") > limit:
+            raise BodyTooLargeError(f"The body is larger than {limit} bytes")
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGoneError
+            chunk = message.get("body", b"")
+            chunks.append(chunk)
+            size += len(chunk)
+            if limit is not None and size > limit:
+                raise BodyTooLargeError(f"The body is larger than {limit} bytes")
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+
+async def respond(
+    send: Send, status: int, body: bytes, content_type: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    """Send a whole response."""
+    start: dict[str, Any] = {
+        "type": "http.response.start",
+        "status": status,
+        "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers],
+    }
+    await send(start)
+    await send({"type": "http.response.body", "body": body, "more_body": False})

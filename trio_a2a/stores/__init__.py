@@ -1,0 +1,5 @@
+"""Where tasks are kept."""
+
+from .memory import InMemoryTaskStore as InMemoryTaskStore
+
+__all__ = ["InMemoryTaskStore"]

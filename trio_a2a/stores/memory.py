@@ -1,0 +1,176 @@
+"""Tasks in the memory of one process.
+
+Nothing survives the process, and nothing is ever evicted. What is kept of a task is the last change, whose snapshot is
+built when somebody asks for it: so a commit costs the same however long the task is. Beside it lie the last events, for
+readers that come back.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import final
+
+import attrs
+import trio
+
+from ..abc import Envelope, EventLog, StoredTask, StreamEvent, TaskChange, TaskStateProvider, TaskStore
+from ..clock import Clock, TrioClock
+from ..errors import TaskConflictError
+from ..types import ListTasksRequest, Task, TaskState, TaskStatusUpdateEvent
+
+__all__ = ["InMemoryTaskStore"]
+
+# How far back a reader may continue. Nearly all that the log costs is that it keeps the events.
+_REPLAY_EVENTS = 1000
+_DEFAULT_PAGE_SIZE = 50  # protocol section 16
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@attrs.define(eq=False)
+class _Row:
+    change: TaskChange
+    finalized_at: datetime | None
+    # The last events, that of `change` at the end, so that their numbers need not be kept. At least the last
+    # `_REPLAY_EVENTS`, and at most twice as many. A list: an empty deque is larger than one of fifty events.
+    events: list[StreamEvent] = attrs.Factory(list)
+
+
+@final
+class InMemoryTaskStore(TaskStore, EventLog, TaskStateProvider):
+    """Keeps tasks in memory: a store, a log of each task's last 1000 events, and a state provider.
+
+    Args:
+        grace_period: Seconds for which a finalized task still counts as active. 0: none.
+        clock: Where ``finalized_at`` and the end of the grace period are read; `TrioClock` by default.
+
+    Raises:
+        ValueError: The grace period is negative.
+    """
+
+    def __init__(self, grace_period: float = 15.0, clock: Clock | None = None) -> None:
+        if not grace_period >= 0:
+            raise ValueError(f"grace_period must be 0 or more seconds, not {grace_period!r}")
+        self._grace = timedelta(seconds=grace_period)
+        self._clock = clock if clock is not None else TrioClock()
+        self._rows: dict[str, _Row] = {}
+
+    def __repr__(self) -> str:
+        return f"<InMemoryTaskStore: {len(self._rows)} tasks>"
+
+    async def get(self, task_id: str) -> StoredTask | None:
+        """Return the task, or None if there is none."""
+        await trio.lowlevel.checkpoint()
+        row = self._rows.get(task_id)
+        return None if row is None else _stored(row)
+
+    async def commit(self, changes: Sequence[TaskChange]) -> None:
+        """Store the changes, all or none.
+
+        Raises:
+            TaskConflictError: A change's number is not the stored one plus one.
+
+        Cancellation: a checkpoint; when it is cancelled, nothing was stored.
+        """
+        await trio.lowlevel.checkpoint()
+        expected: dict[str, int] = {}
+        for change in changes:
+            row = self._rows.get(change.task_id)
+            at = expected.get(change.task_id, row.change.sequence if row is not None else 0)
+            if change.sequence != at + 1:
+                raise TaskConflictError(
+                    f"task {change.task_id!r} is at event {at}, so event {change.sequence} cannot follow",
+                    task_id=change.task_id,
+                )
+            expected[change.task_id] = change.sequence
+        for change in changes:
+            row = self._rows.get(change.task_id)
+            if row is None:
+                row = self._rows[change.task_id] = _Row(change, None)
+            row.change = change
+            row.events.append(change.event)
+            if len(row.events) > 2 * _REPLAY_EVENTS:
+                del row.events[:-_REPLAY_EVENTS]
+            if row.finalized_at is None and _state_of(change).is_final:
+                row.finalized_at = self._clock.now()
+
+    async def delete(self, task_id: str) -> None:
+        """Remove the task and its log; an unknown one is no error."""
+        await trio.lowlevel.checkpoint()
+        self._rows.pop(task_id, None)
+
+    async def list(
+        self, query: ListTasksRequest, *, owner: str, after: tuple[datetime | None, str] | None = None
+    ) -> tuple[Sequence[Task], int]:
+        """Return a page of the owner's tasks, newest status first, and how many match in all."""
+        await trio.lowlevel.checkpoint()
+        found = [
+            task
+            for row in self._rows.values()
+            if row.change.owner == owner and query.tenant in {"", row.change.tenant}
+            for task in (row.change.snapshot(),)
+            if _matches(task, query)
+        ]
+        found.sort(key=lambda task: _position(task.status.timestamp, task.id))
+        total = len(found)
+        if after is not None:
+            behind = _position(*after)
+            found = [task for task in found if _position(task.status.timestamp, task.id) > behind]
+        return tuple(found[: query.page_size or _DEFAULT_PAGE_SIZE]), total
+
+    async def events(self, task_id: str, after: int) -> Sequence[Envelope]:
+        """Return the events with numbers above ``after`` that are still held."""
+        await trio.lowlevel.checkpoint()
+        row = self._rows.get(task_id)
+        if row is None:
+            return ()
+        last = row.change.sequence
+        count = min(last - after, len(row.events), _REPLAY_EVENTS)
+        if count <= 0:
+            return ()
+        return tuple(map(Envelope, range(last - count + 1, last + 1), row.events[-count:]))
+
+    async def is_task_active(self, task_id: str) -> bool:
+        """Tell whether the task is not final, or ``now < finalized_at + grace_period``."""
+        await trio.lowlevel.checkpoint()
+        row = self._rows.get(task_id)
+        if row is None:
+            return False
+        return row.finalized_at is None or self._clock.now() < row.finalized_at + self._grace
+
+    async def is_task_finalized(self, task_id: str) -> bool:
+        """Tell whether the task is in a terminal state."""
+        await trio.lowlevel.checkpoint()
+        row = self._rows.get(task_id)
+        return row is not None and row.finalized_at is not None
+
+
+def _stored(row: _Row) -> StoredTask:
+    change = row.change
+    return StoredTask(
+        task=change.snapshot(),
+        sequence=change.sequence,
+        owner=change.owner,
+        tenant=change.tenant,
+        finalized_at=row.finalized_at,
+    )
+
+
+def _state_of(change: TaskChange) -> TaskState:
+    """The state that the change's event reports; an artifact reports none."""
+    event = change.event
+    return event.status.state if isinstance(event, Task | TaskStatusUpdateEvent) else TaskState.UNSPECIFIED
+
+
+def _matches(task: Task, query: ListTasksRequest) -> bool:
+    since, at = query.status_timestamp_after, task.status.timestamp
+    return (
+        (not query.context_id or task.context_id == query.context_id)
+        and (query.status is TaskState.UNSPECIFIED or task.status.state is query.status)
+        and (since is None or (at is not None and at >= since))
+    )
+
+
+def _position(timestamp: datetime | None, task_id: str) -> tuple[bool, timedelta, str]:
+    """Sort key: newest status first, tasks without a time last, ties by id."""
+    if timestamp is None:
+        return True, timedelta(0), task_id
+    return False, _NEVER - timestamp, task_id

@@ -1,0 +1,60 @@
+"""What the stream core raises. Each one says what happened and, where the caller can do something, what."""
+
+import trio
+
+from ..abc import CloseReason
+
+__all__ = ["EventQueueClosedError", "NoTaskQueueError", "SubscriberLaggedError", "TaskIdMismatchError"]
+
+
+class EventQueueClosedError(trio.EndOfChannel):
+    """The queue is closed, and what was in it has been received.
+
+    Attributes:
+        task_id: The task of the queue.
+        reason: Why the subscriber's channel was closed; None for a main queue.
+    """
+
+    def __init__(self, task_id: str, reason: CloseReason | None = None) -> None:
+        self.task_id = task_id
+        self.reason = reason
+        because = f" ({reason.name})" if reason is not None else ""
+        super().__init__(f"the event queue of task {task_id!r} is closed{because}")
+
+
+class SubscriberLaggedError(trio.BrokenResourceError):
+    """This reader fell a whole buffer behind, and events were lost to it; subscribe again for a fresh snapshot.
+
+    Attributes:
+        task_id: The task of the queue.
+    """
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(f"reader of task {task_id!r} fell too far behind and was cut off; subscribe again")
+
+
+class NoTaskQueueError(LookupError):
+    """There is no live queue for the task.
+
+    Attributes:
+        task_id: The task that was asked for.
+    """
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(f"no live queue for task {task_id!r}")
+
+
+class TaskIdMismatchError(ValueError):
+    """An event names another task than the queue that it was put on.
+
+    Attributes:
+        expected: The queue's task.
+        actual: The event's.
+    """
+
+    def __init__(self, expected: str, actual: str) -> None:
+        self.expected = expected
+        self.actual = actual
+        super().__init__(f"the event is of task {actual!r}, the queue of task {expected!r}; nothing was enqueued")

@@ -1,0 +1,489 @@
+"""One live task: its nursery, its inbox, its subscribers, and every way in which they end.
+
+A `MainQueue` is opened by its manager and runs as one task, `run`: it loads the stored task, then is its processor
+until the inbox is closed. In its nursery live the task's agent runs and what hooks schedule. Producers take a permit
+for each event before they put it in the inbox, and the processor gives it back when the event is distributed, so that a
+permit stands for an event in flight wherever it is.
+
+How long it lives follows from who needs it: subscribers, runs, and callers that are just opening it. When nobody does
+and nothing is in flight, `_settle` closes the queue of a finished task and puts that of an unfinished one on the
+manager's list of idle queues. Closing is always the same sequence: leave the manager's map and refuse new events, let
+the processor finish what was accepted, end the runs, close the children, leave the nursery.
+"""
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+import trio
+
+from ..abc import CloseReason, Envelope, StreamEvent, SubscriberInfo, TaskStreamLifecycleHook
+from ..errors import A2AError, InternalError, StoreError
+from ..types import Message
+from .admission import admit
+from .child_queue import ChildQueue
+from .close_handle import HookCalls
+from .exceptions import EventQueueClosedError
+from .processor import Accepted, Processor
+from .reducer import WorkingTask
+from .statistics import MainQueueStatistics, Tally
+
+if TYPE_CHECKING:
+    from .manager import QueueManager
+
+__all__ = ["FINISH_SECONDS", "MainQueue"]
+
+_logger = logging.getLogger("trio_a2a.streams")
+
+FINISH_SECONDS = 5.0
+"""How long what was accepted may take to be stored once the queue is being ended from outside."""
+
+Mark = Callable[[WorkingTask | None], None]
+
+
+@final
+class MainQueue:
+    """The queue of one live task, made by `QueueManager`.
+
+    Attributes:
+        task_id: The task.
+    """
+
+    def __init__(
+        self,
+        manager: "QueueManager",
+        task_id: str,
+        hook: TaskStreamLifecycleHook,
+        *,
+        owner: str,
+        tenant: str,
+        before: "MainQueue | None" = None,
+    ) -> None:
+        self.task_id = task_id
+        self._manager = manager
+        # The task's queue before this one, if it may still be storing what it accepted: one writer at a time.
+        self._before = before
+        self._written = trio.Event()
+        self._tally = Tally(manager._tally)
+        self._hooks = HookCalls(
+            self,
+            hook,
+            manager._hook_timeout,
+            self._tally,
+            sees_events=manager._hook_sees_events,
+            sees_subscribers=manager._hook_sees_subscribers,
+        )
+        size = manager._queue_size
+        self._permits = trio.Semaphore(size)
+        # One place more than there are permits: the processor is woken through the same channel.
+        self._inbox, inbox = trio.open_memory_channel[StreamEvent | Accepted | None](size + 1)
+        self._children: dict[int, ChildQueue] = {}
+        self._processor = Processor(self, inbox, owner=owner, tenant=tenant)
+        self._accepted = 0
+        self._done = 0
+        self._passed = 0
+        # Lists, though what is in them leaves in any order: there are few at a time, and every live task has these.
+        self._marks: list[tuple[int, Mark]] = []
+        self._needs = 0
+        self._had_run = False
+        self._closed = False
+        self._loaded = trio.Event()
+        self._load_failure: Exception | None = None
+        self._gone = trio.Event()
+        self._ended_from_outside = False
+        self._unreported: StoreError | None = None
+        self._nursery: trio.Nursery | None = None
+        self._shield: trio.CancelScope | None = None
+        self._runs: list[trio.CancelScope] = []
+        self._scheduled: list[trio.CancelScope] = []
+        self._work_deadline = math.inf
+        # For the layer that runs agents: what it keeps for as long as the queue lives.
+        self._beside: object = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<MainQueue {self.task_id!r}: {state}, {len(self._children)} subscribers, {self._in_flight} in flight>"
+
+    # ---------------------------------------------------------------------------------------------------- public API
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more events and subscribers; the manager makes a fresh one where it is asked."""
+        return self._closed
+
+    def statistics(self) -> MainQueueStatistics:
+        """Return what the queue holds now and what happened to it."""
+        tally = self._tally
+        return MainQueueStatistics(
+            in_flight=self._in_flight,
+            subscribers=len(self._children),
+            sequence=self._processor.sequence,
+            hook_errors=tally.hook_errors,
+            hook_timeouts=tally.hook_timeouts,
+            late_events_dropped=tally.late_events_dropped,
+            lagged_subscribers=tally.lagged_subscribers,
+        )
+
+    async def enqueue(self, event: StreamEvent | A2AError) -> None:
+        """Accept an event; waits while ``queue_size`` events are in flight.
+
+        Args:
+            event: A stream event, or an error, which makes an active task FAILED.
+
+        Raises:
+            EventQueueClosedError: The queue is closed.
+            TaskIdMismatchError: The event is of another task.
+            ValueError: JSON cannot carry a value in it.
+            TypeError: It is no event.
+
+        Cancellation: a checkpoint; when it is cancelled, nothing was accepted.
+        """
+        admit(self.task_id, event)
+        await self._accept(event)
+
+    def enqueue_nowait(self, event: StreamEvent | A2AError) -> None:
+        """Accept an event if there is room.
+
+        Raises:
+            trio.WouldBlock: ``queue_size`` events are in flight.
+            EventQueueClosedError: The queue is closed; and the other errors of `enqueue`.
+        """
+        admit(self.task_id, event)
+        if self._closed:
+            raise EventQueueClosedError(self.task_id)
+        self._permits.acquire_nowait()
+        self._put(event)
+
+    async def tap(self) -> ChildQueue:
+        """Return a new subscriber, which gets what is distributed from now on; no snapshot.
+
+        ``on_subscribe`` has run when it returns, and may have closed the child.
+
+        Raises:
+            EventQueueClosedError: The queue is closed.
+
+        Cancellation: a checkpoint. When it is cancelled, no subscriber is left and ``on_unsubscribe`` has run.
+        """
+        await trio.lowlevel.checkpoint()
+        child = self._register()
+        await self._welcome(child)
+        return child
+
+    async def flush(self) -> None:
+        """Return when all that was accepted so far is stored and distributed.
+
+        Raises:
+            StoreError: An event could not be stored since the last time that somebody was told so.
+            EventQueueClosedError: The queue was ended before it had stored everything.
+
+        Cancellation: a checkpoint; nothing is changed by it.
+        """
+        passed = trio.Event()
+        self._mark(lambda _: passed.set())
+        await passed.wait()
+        failure, self._unreported = self._unreported, None
+        if failure is not None:
+            raise failure
+        if self._gone.is_set() and self._passed < self._accepted:
+            raise EventQueueClosedError(self.task_id)
+
+    async def aclose(self, *, immediate: bool = False) -> None:
+        """End the queue: refuse events, finish what was accepted (5 s), end the runs, close the children (SHUTDOWN).
+
+        Args:
+            immediate: Drop what was accepted but not begun to be stored, and the children's backlogs.
+
+        Cancellation: a checkpoint. The queue is being closed even when it is cancelled.
+        """
+        self._shut_down(immediate=immediate)
+        await self._gone.wait()
+
+    # -------------------------------------------------------------------------------------------------- the queue's
+    # task
+
+    async def run(self) -> None:
+        """Be the queue, until it is closed. Expected failures are handled here; only a BaseException leaves."""
+        reason, failure = CloseReason.SHUTDOWN, None
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await self._load()
+                # Cancelling the manager must not cut a commit in two: from here on the queue ends because its inbox
+                # is closed, and `_bound_shield` gives the shield its deadline.
+                with trio.CancelScope(shield=True) as self._shield:
+                    if self._ended_from_outside:
+                        self._bound_shield()
+                    await self._processor.run()
+                self._end_writing()
+                if self._shield.cancelled_caught:
+                    _logger.warning("task %s: gave up storing after %s s", self.task_id, FINISH_SECONDS)
+                self._stop_accepting()
+                self._end_work()
+                # A bug in a run has cancelled this nursery: then the children are closed below, with its reason.
+                await trio.lowlevel.checkpoint_if_cancelled()
+                await self._close_children(tuple(self._children.values()), reason, immediate=self._processor.dropping)
+        except* Exception:  # boundary: a bug in one queue is nobody else's
+            _logger.exception("the queue of task %s failed; its streams and its run are ended", self.task_id)
+            reason, failure = CloseReason.INTERNAL, partial(InternalError, "Internal error")
+        finally:
+            self._stop_accepting()
+            self._end_writing()
+            self._nursery = None
+            await self._close_children(tuple(self._children.values()), reason, failure=failure)
+            while self._marks:
+                self._marks.pop(0)[1](self._processor.state)
+            self._loaded.set()
+            self._gone.set()
+            self._manager._ending.discard(self)
+
+    async def _load(self) -> None:
+        if self._before is not None:
+            await self._before._written.wait()
+            self._before = None
+        try:
+            await self._processor.load()
+        except Exception as exc:  # boundary to the store: whoever opens the queue is told
+            self._load_failure = exc
+            self._stop_accepting()
+        self._loaded.set()
+
+    def _end_writing(self) -> None:
+        """No commit comes from this queue any more: a fresh one may read the task."""
+        self._processor.close()
+        self._written.set()
+        self._manager._has_written(self)
+
+    def _end_work(self) -> None:
+        """End the runs, if the queue was ended from outside, and give what hooks scheduled its last seconds."""
+        if self._ended_from_outside:
+            self._cancel_runs()
+        self._work_deadline = trio.current_time() + self._manager._hook_timeout
+        for scope in self._scheduled:
+            scope.deadline = min(scope.deadline, self._work_deadline)
+
+    def _cancel_runs(self) -> None:
+        for scope in self._runs:
+            scope.cancel(reason="the task's queue was closed")
+
+    # --------------------------------------------------------------------------------------------- accepting events
+
+    @property
+    def _in_flight(self) -> int:
+        return self._accepted - self._done
+
+    async def _accept(self, item: StreamEvent | Accepted | A2AError, passed: Mark | None = None) -> None:
+        """Wait for a permit and put the item in. Shaped like a channel's send: first put, then yield."""
+        if self._closed:
+            raise EventQueueClosedError(self.task_id)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            self._permits.acquire_nowait()
+        except trio.WouldBlock:
+            await self._permits.acquire()
+            if self._closed:
+                raise EventQueueClosedError(self.task_id) from None
+            self._put(item, passed)
+        else:
+            self._put(item, passed)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def _put(self, item: StreamEvent | Accepted | A2AError, passed: Mark | None = None) -> None:
+        self._accepted += 1
+        if passed is not None:
+            self._marks.append((self._accepted, passed))
+        if not self._needs:
+            self._manager._not_idle(self)
+        self._inbox.send_nowait(item if not isinstance(item, A2AError) else Accepted(item))
+
+    def _accept_report(
+        self, event: StreamEvent | A2AError, message: Message | None, passed: Mark | None
+    ) -> Awaitable[None]:
+        """Accept a run's event: the first one with the message that began the run; ``passed`` as for `_mark`."""
+        admit(self.task_id, event)
+        return self._accept(event if message is None else Accepted(event, message), passed)
+
+    def _mark(self, passed: Mark) -> None:
+        """Call ``passed`` with the state as it is when all that was accepted so far is stored and distributed.
+
+        This is how a run finds its end, and a blocked caller its answer: in order with the events, and without a wait.
+        It is called in the processor, between two events, and must not raise.
+        """
+        if self._accepted == self._passed or self._gone.is_set():
+            passed(self._processor.state)
+        else:
+            self._marks.append((self._accepted, passed))
+
+    def _distributed(self, count: int) -> None:
+        """Give back the permits of events that are through."""
+        self._done += count
+        for _ in range(count):
+            self._permits.release()
+
+    def _pass(self, count: int, state: WorkingTask | None) -> None:
+        """Events are through, their hook and their closing included: tell who waits for this point."""
+        self._passed += count
+        while self._marks and self._marks[0][0] <= self._passed:
+            self._marks.pop(0)[1](state)
+
+    # --------------------------------------------------------------------------------------------------- subscribers
+
+    def _subscriber_count(self) -> int:
+        return len(self._children)
+
+    def _register(self, *, snapshot: bool = False) -> ChildQueue:
+        """Make a child between two batches. There is no checkpoint here: snapshot and registration are one step."""
+        if self._closed:
+            raise EventQueueClosedError(self.task_id)
+        manager = self._manager
+        info = SubscriberInfo(id=next(manager._subscriber_ids), opened_at=manager._clock.now())
+        child = ChildQueue(self, info.id, manager._queue_size, info)
+        if snapshot and self._processor.state is not None:
+            child._put_in_front((Envelope(self._processor.sequence, self._processor.state.task()),))
+        child._joined_at, child._joined_state = self._processor.sequence, self._processor.state
+        self._children[info.id] = child
+        manager._subscribers += 1
+        self._hold()
+        return child
+
+    async def _welcome(self, child: ChildQueue) -> None:
+        """Run the hook for a new child; if that is cancelled, the child is gone."""
+        try:
+            await self._hooks.subscribed(child)
+        except BaseException:
+            await self._close_children((child,), CloseReason.CONSUMER, immediate=True)
+            raise
+
+    async def _close_children(
+        self,
+        children: Iterable[ChildQueue],
+        reason: CloseReason,
+        *,
+        immediate: bool = False,
+        cancel_scopes: bool = False,
+        failure: Callable[[], Exception] | None = None,
+    ) -> None:
+        """Close the children: all of them first, without a checkpoint, then the hook once for each that was listed."""
+        left = []
+        for child in children:
+            if self._children.pop(child._id, None) is not None:
+                left.append(child)
+                self._manager._subscribers -= 1
+            child._end(reason, failure)
+            if immediate:
+                child._drop()
+            if cancel_scopes:
+                child._abort()
+        if left:
+            try:
+                await self._hooks.unsubscribed(left)
+            finally:
+                for _ in left:
+                    self._release()
+
+    # ------------------------------------------------------------------------------------------------- runs and work
+
+    def _start_run(self, run: Callable[[], Awaitable[None]]) -> trio.CancelScope:
+        """Run an agent in the queue's nursery, in a scope of its own, which is returned."""
+        nursery = self._open_nursery()
+        scope = trio.CancelScope()
+        self._runs.append(scope)
+        self._had_run = True
+        self._hold()
+
+        async def in_scope() -> None:
+            try:
+                with scope:
+                    await run()
+            except BaseException:
+                # The processor is shielded from the nursery's cancellation; it ends because its inbox is closed.
+                self._shut_down()
+                raise
+            finally:
+                self._runs.remove(scope)
+                self._release()
+
+        nursery.start_soon(in_scope, name=f"run of task {self.task_id}")
+        return scope
+
+    def _start_scheduled(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Run what a hook schedules."""
+        nursery = self._open_nursery()
+        scope = trio.CancelScope(deadline=self._work_deadline)
+        self._scheduled.append(scope)
+
+        async def in_scope() -> None:
+            try:
+                with scope:
+                    await self._hooks.scheduled(work)
+            except BaseException:
+                self._shut_down()
+                raise
+            finally:
+                self._scheduled.remove(scope)
+
+        nursery.start_soon(in_scope, name=f"hook work of task {self.task_id}")
+
+    def _open_nursery(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise EventQueueClosedError(self.task_id)
+        return self._nursery
+
+    # ----------------------------------------------------------------------------------------------------- its lifetime
+
+    def _hold(self) -> None:
+        self._needs += 1
+        if self._needs == 1:
+            self._manager._not_idle(self)
+
+    def _release(self) -> None:
+        self._needs -= 1
+        self._settle()
+
+    def _settle(self, *, asked: bool = False) -> None:
+        """Decide what becomes of a queue that nobody needs. Called whenever that may have become so.
+
+        Args:
+            asked: The state provider was asked just now, and the task is not final.
+        """
+        if self._needs or self._closed or self._in_flight or not self._loaded.is_set():
+            return
+        state = self._processor.state
+        if self._manager._asks_provider and not asked:
+            # The answer may take time, so the processor asks, and what it says counts if it is still so then.
+            self._processor.ask_provider()
+        elif not self._manager._asks_provider and state is not None and state.is_final:
+            self._stop_accepting()
+        elif state is None and self._had_run:
+            self._stop_accepting()  # a direct reply: there never was a task, and nobody can come back to it
+        else:
+            self._manager._idle_now(self)
+
+    def _settle_finalized(self) -> None:
+        """Close the queue of a task that the provider says is final, unless somebody needs it again."""
+        if not (self._needs or self._in_flight):
+            self._stop_accepting()
+
+    def _stop_accepting(self) -> None:
+        """Leave the manager's map and close the inbox. Idempotent; producers that wait are turned away."""
+        if self._closed:
+            return
+        self._closed = True
+        self._manager._forget(self)
+        self._inbox.close()
+        for _ in range(self._permits.statistics().tasks_waiting):
+            self._permits.release()
+
+    def _shut_down(self, *, immediate: bool = False) -> None:
+        """Begin to end the queue from outside."""
+        self._ended_from_outside = True
+        if immediate:
+            self._processor.dropping = True
+        self._stop_accepting()
+        self._cancel_runs()
+        self._bound_shield()
+
+    def _bound_shield(self) -> None:
+        if self._shield is not None:
+            self._shield.deadline = min(self._shield.deadline, trio.current_time() + FINISH_SECONDS)

@@ -1,0 +1,112 @@
+"""JSON-RPC 2.0 as A2A uses it (protocol section 7): requests to values, results and errors to bytes."""
+
+from typing import Any
+
+import attrs
+import orjson
+
+from ..errors import A2AError, FieldViolation, InvalidRequestError, JSONParseError
+from .faults import jsonrpc_error
+
+__all__ = ["MAX_DEPTH", "RequestId", "RpcRequest", "error_response", "parse_request", "result_response", "salvage_id"]
+
+RequestId = str | int | None
+
+MAX_DEPTH = 100
+"""Levels of nesting that a request may have: deep enough for any document, far below what a parser can be made to
+recurse through (orjson itself stops at 1024)."""
+
+
+@attrs.frozen(kw_only=True)
+class RpcRequest:
+    """A well-formed request.
+
+    Attributes:
+        id: As the caller chose it.
+        method: The method's name, known or not.
+        params: Its params; {} if there are none.
+    """
+
+    id: str | int
+    method: str
+    params: dict[str, Any]
+
+
+def _parse(body: bytes | bytearray) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise JSONParseError from None
+
+
+def parse_request(body: bytes | bytearray) -> RpcRequest:
+    """Read a request.
+
+    Raises:
+        JSONParseError: The body is no JSON.
+        InvalidRequestError: It is no JSON-RPC 2.0 request with an id, or a batch, or nested too deeply.
+    """
+    return _request_of(_parse(body))
+
+
+def _request_of(document: Any) -> RpcRequest:
+    if isinstance(document, list):
+        raise InvalidRequestError("Batch requests are not supported")
+    if not isinstance(document, dict):
+        raise InvalidRequestError("A request is a JSON object")
+    id_: Any = document.get("id")
+    method: Any = document.get("method")
+    params: Any = document.get("params")
+    violations = []
+    if document.get("jsonrpc") != "2.0":
+        violations.append(FieldViolation("jsonrpc", 'Must be "2.0"'))
+    if not _is_id(id_):
+        violations.append(FieldViolation("id", "Must be a string or an integer; notifications are not supported"))
+    if not isinstance(method, str):
+        violations.append(FieldViolation("method", "Must be a string"))
+    if params is not None and not isinstance(params, dict):
+        violations.append(FieldViolation("params", "Must be an object"))
+    if not violations and _too_deep(document):
+        violations.append(FieldViolation("params", f"Nested more than {MAX_DEPTH} levels deep"))
+    if violations:
+        raise InvalidRequestError(violations=violations)
+    return RpcRequest(id=id_, method=method, params=params if params is not None else {})
+
+
+def salvage_id(body: bytes | bytearray) -> RequestId:
+    """Return the id of a request that is refused before it is looked at; None if there is no telling."""
+    try:
+        document = _parse(body)
+    except JSONParseError:
+        return None
+    id_ = document.get("id") if isinstance(document, dict) else None
+    return id_ if _is_id(id_) else None
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _too_deep(document: Any) -> bool:
+    """Tell whether the document is nested more than `MAX_DEPTH` levels deep; walks level by level, no recursion."""
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def result_response(id: RequestId, result: bytes) -> bytes:
+    """Return a response with a result that is JSON already."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(id), result)
+
+
+def error_response(id: RequestId, error: A2AError) -> bytes:
+    """Return a response with an error."""
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (orjson.dumps(id), jsonrpc_error(error))
