@@ -8,7 +8,8 @@ permit stands for an event in flight wherever it is.
 How long it lives follows from who needs it: subscribers, runs, and callers that are just opening it. When nobody does
 and nothing is in flight, `_settle` closes the queue of a finished task and puts that of an unfinished one on the
 manager's list of idle queues. Closing is always the same sequence: leave the manager's map and refuse new events, let
-the processor finish what was accepted, end the runs, close the children, leave the nursery.
+the processor finish what was accepted, end the runs, close the children, leave the nursery. These ends depend on each
+other, which is why they stand in one module, past 400 lines.
 """
 
 import logging
@@ -275,14 +276,15 @@ class MainQueue:
 
     async def _accept(self, item: StreamEvent | Accepted | A2AError, passed: Mark | None = None) -> None:
         """Wait for a permit and put the item in. Shaped like a channel's send: first put, then yield."""
+        await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed:
             raise EventQueueClosedError(self.task_id)
-        await trio.lowlevel.checkpoint_if_cancelled()
         try:
             self._permits.acquire_nowait()
         except trio.WouldBlock:
             await self._permits.acquire()
             if self._closed:
+                await trio.lowlevel.checkpoint_if_cancelled()  # closed by the cancellation that this task is under
                 raise EventQueueClosedError(self.task_id) from None
             self._put(item, passed)
         else:

@@ -5,6 +5,8 @@ left. It never waits for one task on behalf of another: what may take time is do
 caller's. Queues that nobody needs stand in one list, in the order in which they fell idle; a single task retires them
 when their time has come, so an idle queue has no timer of its own. The same task is the one that notices a cancellation
 of the manager, and gives the processors, whose commits are shielded from it, their deadline.
+
+It is past 400 lines because the whole public API of the core is here, and much of that is text.
 """
 
 import itertools
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["QueueManager", "open_queue_manager"]
 
 _logger = logging.getLogger("trio_a2a.streams")
+
+STORE_METHODS = ("get", "commit", "delete", "list")
+PROVIDER_METHODS = ("is_task_active", "is_task_finalized")
 
 
 @final
@@ -79,6 +84,7 @@ class QueueManager:
         self._subscribers = 0
         self._subscriber_ids = itertools.count(1)
         self._closed = False
+        self._cancelled = False
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
@@ -107,7 +113,7 @@ class QueueManager:
 
         Cancellation: as `create_or_tap`.
         """
-        self._check_open()
+        await self._check_accepting()
         if task_id not in self._queues:
             stored = await self.store.get(task_id)
             if task_id not in self._queues and (stored is None or stored.task.status.state.is_final):
@@ -126,7 +132,7 @@ class QueueManager:
             NoTaskQueueError: There is none.
             RuntimeError: The manager is closed.
         """
-        self._check_open()
+        await self._check_accepting()
         queue = self._queues.get(task_id)
         if queue is None:
             raise NoTaskQueueError(task_id)
@@ -151,7 +157,7 @@ class QueueManager:
                 await queue.enqueue(event)
             except EventQueueClosedError:
                 # It was closed while this producer waited for room; a fresh one takes the event, unless it is all over.
-                self._check_open()
+                await self._check_accepting()
             else:
                 return
             finally:
@@ -209,7 +215,7 @@ class QueueManager:
             owner: Who owns a task that is not stored yet.
             tenant: Its tenant.
         """
-        self._check_open()
+        await self._check_accepting()
         while True:
             queue = self._queues.get(task_id)
             if queue is None:
@@ -223,7 +229,7 @@ class QueueManager:
             queue._hold()
             try:
                 await queue._loaded.wait()
-                self._check_open()
+                await self._check_accepting()
             except BaseException:
                 queue._release()
                 raise
@@ -272,6 +278,13 @@ class QueueManager:
             raise RuntimeError(
                 "this queue manager is closed; use it inside its `async with open_queue_manager()` block"
             )
+
+    async def _check_accepting(self) -> None:
+        """As `_check_open`, and when the manager is being cancelled: a task that is so too gets its Cancelled."""
+        if self._closed or self._cancelled:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self._check_open()
+            raise RuntimeError("this queue manager is being cancelled; nothing can be opened in it any more")
 
     # ------------------------------------------------------------------------------------------------ for the queues
 
@@ -330,7 +343,7 @@ class QueueManager:
                         break
                     queue._stop_accepting()
         finally:
-            self._closed = True
+            self._cancelled = True
             for queue in tuple(self._ending):
                 queue._shut_down()
 
@@ -394,10 +407,10 @@ async def open_queue_manager(
         hook = NoOpHook()
     if state_provider is None and isinstance(store, TaskStateProvider):
         state_provider = store
-    require_coroutines(store, "store", ("get", "commit", "delete", "list"))
+    require_coroutines(store, "store", STORE_METHODS)
     require_coroutines(hook, "hook", HOOK_METHODS)
     if state_provider is not None:
-        require_coroutines(state_provider, "state_provider", ("is_task_active", "is_task_finalized"))
+        require_coroutines(state_provider, "state_provider", PROVIDER_METHODS)
 
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:

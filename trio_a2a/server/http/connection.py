@@ -224,7 +224,7 @@ class Connection:
         )
         try:
             await self._app(scope, exchange.receive, exchange.send)
-        except Exception as error:
+        except Exception as error:  # the boundary of one call of the application
             self._fail(exchange, error)
         except BaseExceptionGroup as group:
             # Nurseries of the application group what it raised with the cancellation that we caused.

@@ -1,0 +1,153 @@
+"""Runs the contenders: their environments, their processes, their turns."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import attrs
+
+from .rows import CONTENDERS, Comparison, Contender, Number, Row
+
+ROOT = Path(__file__).parents[2]
+_SDK_ENVIRONMENT = ROOT / ".bench-venv"
+_SDK_PYTHON = _SDK_ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+_SDK_STAMP = _SDK_ENVIRONMENT / "requirement.txt"
+
+_INSTALL_SECONDS = 600
+_WORKER_SECONDS = 180
+
+
+class BenchmarkError(Exception):
+    """A contender could not be run; the text is for the person at the terminal."""
+
+
+@attrs.frozen
+class Ratio:
+    """A comparison's outcome: the median of the turns' ratios, and the lowest and the highest of them."""
+
+    comparison: Comparison
+    median: float
+    low: float
+    high: float
+
+    @property
+    def is_reached(self) -> bool | None:
+        """Whether the target is reached; None if there is none."""
+        return self.comparison.is_reached(self.median)
+
+
+@attrs.frozen
+class Result:
+    """What a row's turns have given: by contender and metric, one number a turn."""
+
+    row: Row
+    job: Mapping[str, Any]
+    samples: Mapping[str, Mapping[str, list[float]]]
+
+    def of(self, number: Number) -> list[float]:
+        """Return a number's samples."""
+        return self.samples[number.contender][number.metric]
+
+    def ratios(self) -> list[Ratio]:
+        """Return the comparisons' outcomes."""
+        ratios = []
+        for comparison in self.row.comparisons:
+            turns = [a / b for a, b in zip(self.of(comparison.over), self.of(comparison.under), strict=True)]
+            ratios.append(Ratio(comparison, median(turns), min(turns), max(turns)))
+        return ratios
+
+
+def measure(row: Row, *, quick: bool, tell: Callable[[str], None]) -> Result:
+    """Have the row's contenders do its job in turns.
+
+    Raises:
+        BenchmarkError: One of them failed.
+    """
+    job = {**row.job, **(row.quick if quick else {}), "cpu": _processor()}
+    samples: dict[str, dict[str, list[float]]] = {name: {} for name in row.contenders}
+    turns = 1 if quick else row.turns
+    for turn in range(turns):
+        tell(f"{row.label}: turn {turn + 1} of {turns}")
+        for name in row.contenders:
+            for metric, value in _run(CONTENDERS[name], job).items():
+                samples[name].setdefault(metric, []).append(value)
+    return Result(row, job, samples)
+
+
+def _processor() -> int | None:
+    """Return the processor that all workers are pinned to; the last one, which seldom has the interrupts."""
+    return max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def _run(contender: Contender, job: Mapping[str, Any]) -> dict[str, float]:
+    """Run a worker and return its numbers."""
+    python = _SDK_PYTHON if contender.foreign else Path(sys.executable)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [str(python), "-m", f"{__package__}.{contender.module}", json.dumps(job)]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**environment, **contender.environment, "PYTHONHASHSEED": "0"},
+            capture_output=True,
+            text=True,
+            timeout=_WORKER_SECONDS,
+            check=True,
+        )
+        numbers: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        raise BenchmarkError(f"{contender.module}: {job} did not end within {_WORKER_SECONDS} seconds") from None
+    except subprocess.CalledProcessError as error:
+        raise BenchmarkError(f"{contender.module}: {job} failed:\n{_tail(error.stderr)}") from None
+    return numbers
+
+
+# ---------------------------------------------------------------------------------------------- the SDK's environment
+
+
+def sdk_requirement() -> str:
+    """Return the requirement on `a2a-sdk` that this project's development environment has."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    requirements: list[str] = project["optional-dependencies"]["dev"]
+    return next(line for line in requirements if line.startswith("a2a-sdk"))
+
+
+def prepare(rows: Sequence[Row], tell: Callable[[str], None]) -> None:
+    """Make the environment that holds `a2a-sdk`, if the rows need it and it is not there.
+
+    Raises:
+        BenchmarkError: It cannot be made.
+    """
+    if not any(CONTENDERS[name].foreign for row in rows for name in row.contenders):
+        return
+    requirement = sdk_requirement()
+    # The stamp is written last: without it, or with another one, the environment is made anew.
+    stamp = f"{requirement} on {sys.version.split()[0]}\n"
+    if _SDK_STAMP.exists() and _SDK_STAMP.read_text() == stamp:
+        return
+    tell(f"installing {requirement} into {_SDK_ENVIRONMENT.name}")
+    shutil.rmtree(_SDK_ENVIRONMENT, ignore_errors=True)
+    for command in (
+        [sys.executable, "-m", "venv", str(_SDK_ENVIRONMENT)],
+        [str(_SDK_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement],
+    ):
+        try:
+            subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            output = _tail(getattr(error, "stderr", None) or str(error))
+            raise BenchmarkError(
+                f"{requirement} could not be installed into {_SDK_ENVIRONMENT.name} with venv and pip, which need the "
+                f"package index. Rows without it: flat.\n{output}"
+            ) from None
+    _SDK_STAMP.write_text(stamp)
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-15:])

@@ -1,0 +1,230 @@
+"""What is measured, against what, and what the ratios must reach: the benchmarks as data.
+
+A row is one job that its contenders do in turns. Its comparisons are ratios of two of the numbers that come back. To
+add a benchmark, add a measurement under one name to the workers, and a row here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+OURS, SDK, SDK_UNTRACED, RAW, CODEC = "ours", "a2a-sdk", "a2a-sdk untraced", "raw", "codec"
+
+_NO_TRACING = {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"}
+
+
+@attrs.frozen(kw_only=True)
+class Contender:
+    """A worker program.
+
+    Attributes:
+        module: The program, in this package.
+        foreign: It runs in the environment of `a2a-sdk`.
+        environment: Environment variables of its process.
+    """
+
+    module: str
+    foreign: bool = False
+    environment: Mapping[str, str] = attrs.field(factory=dict)
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    OURS: Contender(module="ours"),
+    # As pip installs it, tracing is on: OpenTelemetry's API comes with one of its dependencies.
+    SDK: Contender(module="sdk_worker", foreign=True),
+    SDK_UNTRACED: Contender(module="sdk_worker", foreign=True, environment=_NO_TRACING),
+    RAW: Contender(module="raw"),
+    CODEC: Contender(module="codec"),
+}
+
+
+@attrs.frozen(kw_only=True)
+class Number:
+    """One of the numbers that a contender's worker gives back."""
+
+    contender: str
+    metric: str
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """The ratio of two numbers.
+
+    Attributes:
+        label: What it says.
+        over: The dividend.
+        under: The divisor.
+        at_least: What it must reach.
+        at_most: What it must not exceed. Without either it is there to be looked at.
+    """
+
+    label: str
+    over: Number
+    under: Number
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def is_reached(self, ratio: float) -> bool | None:
+        """Tell whether a ratio reaches the target; None if there is none."""
+        if self.at_least is not None:
+            return ratio >= self.at_least
+        if self.at_most is not None:
+            return ratio <= self.at_most
+        return None
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """A benchmark.
+
+    Attributes:
+        name: By which it is chosen; several rows may share it.
+        label: By which it is shown.
+        contenders: Who does the job, in this order in each turn.
+        job: What the workers are told.
+        comparisons: What is made of it.
+        turns: How often it is done.
+        quick: What differs in the job of a smoke run.
+    """
+
+    name: str
+    label: str
+    contenders: tuple[str, ...]
+    job: Mapping[str, Any]
+    comparisons: tuple[Comparison, ...]
+    turns: int = 5
+    quick: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def _ours_to(other: str, metric: str, *, at_least: float | None = None, at_most: float | None = None) -> Comparison:
+    return Comparison(
+        label=f"{metric}: ours / {other}",
+        over=Number(contender=OURS, metric=metric),
+        under=Number(contender=other, metric=metric),
+        at_least=at_least,
+        at_most=at_most,
+    )
+
+
+def _stream(readers: int, window: int, windows: int) -> dict[str, Any]:
+    return {"readers": readers, "window": window, "warm_windows": 1, "windows": windows}
+
+
+def _fan_out(readers: int, window: int, windows: int, *, to_sdk: float, to_raw: float) -> Row:
+    return Row(
+        name="fanout",
+        label=f"fanout N={readers}",
+        contenders=(OURS, SDK, SDK_UNTRACED, RAW),
+        job={"measure": "fan_out", **_stream(readers, window, windows)},
+        quick={"windows": 1, "window": min(window, 200_000 // readers // 5, 400)},
+        comparisons=(
+            _ours_to(SDK, "delivered/s", at_least=to_sdk),
+            _ours_to(RAW, "delivered/s", at_least=to_raw),
+            _ours_to(SDK_UNTRACED, "delivered/s"),
+        ),
+    )
+
+
+def _burst(readers: int, windows: int) -> Row:
+    return Row(
+        name="burst",
+        label=f"burst N={readers}",
+        contenders=(OURS, SDK, SDK_UNTRACED, RAW),
+        job={"measure": "burst", **_stream(readers, 100, windows)},
+        quick={"windows": 1, "window": min(100, 40_000 // readers)},
+        comparisons=(
+            _ours_to(SDK, "delivered/s", at_least=50),
+            _ours_to(RAW, "delivered/s"),
+            _ours_to(SDK_UNTRACED, "delivered/s"),
+        ),
+    )
+
+
+def _codec(what: str, baseline: str, limit: float) -> tuple[Comparison, Comparison]:
+    ours = Number(contender=CODEC, metric=what)
+    return (
+        Comparison(
+            label=f"{what}: ours / {baseline}",
+            over=ours,
+            under=Number(contender=CODEC, metric=baseline),
+            at_most=limit,
+        ),
+        Comparison(label=f"{what}: a2a-sdk / ours", over=Number(contender=SDK, metric=what), under=ours, at_least=8),
+    )
+
+
+def _flat(end: str, start: str) -> Comparison:
+    return Comparison(
+        label=f"cost of an event: {end} / {start}",
+        over=Number(contender=OURS, metric=end),
+        under=Number(contender=OURS, metric=start),
+        at_most=1.2,
+    )
+
+
+ROWS = (
+    _fan_out(1, 500, 10, to_sdk=8, to_raw=0.35),
+    _fan_out(10, 500, 5, to_sdk=8, to_raw=0.7),
+    _fan_out(100, 200, 4, to_sdk=10, to_raw=1.0),
+    _fan_out(1000, 100, 1, to_sdk=10, to_raw=1.0),
+    _burst(10, 20),
+    _burst(100, 8),
+    _burst(1000, 1),
+    Row(
+        name="latency",
+        label="latency N=10",
+        contenders=(OURS, SDK, SDK_UNTRACED),
+        job={"measure": "latency", "readers": 10, "events": 500, "interval": 0.002},
+        quick={"events": 100},
+        comparisons=(
+            _ours_to(SDK, "p99", at_most=0.5),
+            _ours_to(SDK, "p50"),
+            _ours_to(SDK_UNTRACED, "p99"),
+        ),
+        turns=7,
+    ),
+    Row(
+        name="tasks",
+        label="1000 live tasks",
+        contenders=(OURS, SDK, SDK_UNTRACED),
+        job={"measure": "tasks", "tasks": 1000, "events": 10},
+        quick={"tasks": 200},
+        comparisons=(_ours_to(SDK, "delivered/s", at_least=8), _ours_to(SDK_UNTRACED, "delivered/s")),
+    ),
+    Row(
+        name="tasks",
+        label="memory of a live task",
+        contenders=(OURS, SDK),
+        job={"measure": "memory", "tasks": 1000, "events": 10, "traced": False},
+        quick={"tasks": 200},
+        comparisons=(_ours_to(SDK, "resident bytes", at_most=0.5),),
+        turns=3,
+    ),
+    Row(
+        name="tasks",
+        label="memory of a live task",
+        contenders=(OURS, SDK),
+        job={"measure": "memory", "tasks": 1000, "events": 10, "traced": True},
+        quick={"tasks": 200},
+        comparisons=(_ours_to(SDK, "traced bytes", at_most=0.5),),
+        turns=3,
+    ),
+    Row(
+        name="flat",
+        label="artifact of 10,000 chunks",
+        contenders=(OURS,),
+        job={"measure": "flat", "readers": 1, "window": 250, "windows": 40},
+        quick={"window": 100},
+        comparisons=(_flat("end", "start"), _flat("second half", "first half")),
+        turns=7,
+    ),
+    Row(
+        name="json",
+        label="JSON of a task, 8.9 KB",
+        contenders=(CODEC, SDK),
+        job={"measure": "codec", "seconds": 0.5},
+        quick={"seconds": 0.1},
+        comparisons=(*_codec("decode", "orjson.loads", 10), *_codec("encode", "orjson.dumps", 15)),
+    ),
+)
