@@ -3,6 +3,8 @@
 Each Protocol states its obligations; `trio_a2a.testing` has a suite for each that an implementation can be run through.
 Our own implementations subclass the Protocol, so that a type checker compares them where they are defined. Nothing here
 imports Trio: the methods are ordinary coroutine functions, and what cancellation means for each is said beside it.
+
+The module is longer than 400 lines because it is one list, most of it obligations in docstrings, that is read by name.
 """
 
 import enum
@@ -13,7 +15,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVarTuple, final, runtime_checkab
 import attrs
 
 from .errors import A2AError
-from .types import ListTasksRequest, Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from .types import (
+    ListTasksRequest,
+    Message,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskPushNotificationConfig,
+    TaskStatusUpdateEvent,
+)
 
 if TYPE_CHECKING:
     from .agents import RequestContext, TaskUpdater
@@ -27,6 +36,7 @@ __all__ = [
     "Envelope",
     "EventLog",
     "Principal",
+    "PushConfigStore",
     "ResumableExecutor",
     "StoredTask",
     "StreamCloseHandle",
@@ -275,6 +285,44 @@ class TaskStateProvider(Protocol):
 
     async def is_task_finalized(self, task_id: str) -> bool:
         """Tell whether the task is in a terminal state, whatever the grace period. An unknown task is not."""
+        ...
+
+
+@runtime_checkable
+class PushConfigStore(Protocol):
+    """Keeps the webhooks that clients registered for tasks. A config's id is unique within its task only.
+
+    Who may see a task's configs is checked before a store is asked. Any failure is a `StoreError`. A call is a
+    checkpoint.
+    """
+
+    async def put(self, config: TaskPushNotificationConfig, *, owner: str) -> None:
+        """Store a config, which has a task id and an id; one with the same two is replaced.
+
+        Args:
+            config: The config.
+            owner: Id of the principal that owns the task.
+        """
+        ...
+
+    async def get(self, task_id: str, config_id: str) -> TaskPushNotificationConfig | None:
+        """Return the config, or None if there is none."""
+        ...
+
+    async def list(
+        self, task_id: str, *, after: str = "", limit: int | None = None
+    ) -> Sequence[TaskPushNotificationConfig]:
+        """Return the task's configs in the order of their ids.
+
+        Args:
+            task_id: The task.
+            after: Only those whose id is greater, whether or not there is one with this id.
+            limit: How many at most; None: all.
+        """
+        ...
+
+    async def delete(self, task_id: str, config_id: str | None = None) -> None:
+        """Remove a config, or all of the task's; an unknown one is no error."""
         ...
 
 

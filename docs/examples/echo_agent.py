@@ -2,11 +2,12 @@
 
     python docs/examples/echo_agent.py [--port N]
 
-It prints its URL when it takes connections, and ends at Ctrl-C. "ask ..." makes it ask for more input first; "slow ..."
-makes it work until it is cancelled.
+It prints its URL when it takes connections. At Ctrl-C, or when it is told to terminate, it gives what is running a
+second to finish, and ends. "ask ..." makes it ask for more input first; "slow ..." makes it work until it is cancelled.
 """
 
 import argparse
+import signal
 from functools import partial
 
 import trio
@@ -35,13 +36,13 @@ async def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="the port to listen on (default: a free one)")
     arguments = parser.parse_args()
     agent = trio_a2a.Agent(trio_a2a.agent_card("Echo", "Says back what it is told."), echo)
-    async with trio.open_nursery() as nursery:
-        served = await nursery.start(partial(trio_a2a.serve, agent, port=arguments.port))
-        print(served.url, flush=True)
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            served = await nursery.start(partial(trio_a2a.serve, agent, port=arguments.port, grace=1))
+            print(served.url, flush=True)
+            await anext(signals)
+            served.shutdown()
 
 
 if __name__ == "__main__":
-    try:
-        trio.run(main)
-    except* KeyboardInterrupt:
-        pass
+    trio.run(main)

@@ -356,6 +356,30 @@ async def test_a_commit_that_takes_too_long_is_given_up_five_seconds_after_the_c
     assert child.closed
 
 
+@pytest.mark.requirement("S4-CANCEL-MANAGER", "S4-SHUTDOWN-MISUSE")
+@within(60)
+async def test_whoever_shields_itself_in_a_cancelled_manager_is_told_that_nothing_can_be_opened_any_more(
+    autojump_clock: object,
+) -> None:
+    told = []
+    with trio.CancelScope() as scope:
+        async with open_queue_manager() as manager:
+            child = await manager.create_or_tap("t")
+            scope.cancel()
+            with trio.move_on_after(10, shield=True):
+                await trio.sleep(1)
+                for opening in (manager.create_or_tap, manager.tap, manager.close):
+                    with pytest.raises(RuntimeError, match="being cancelled"):
+                        await opening("other")
+                    told.append(opening)
+                with pytest.raises(EventQueueClosedError):
+                    await child.enqueue(artifact("t"))
+            await trio.lowlevel.checkpoint()
+    assert scope.cancelled_caught
+    assert len(told) == 3
+    assert trio.current_time() == 1
+
+
 @pytest.mark.requirement("S4-MAIN-ENQUEUE", "S4-CANCEL-READER")
 def test_cancelling_a_producer_at_each_step_enqueues_an_event_whole_or_not_at_all() -> None:
     async def one(step: int) -> bool:

@@ -11,6 +11,7 @@ from trio_a2a.abc import CloseReason
 from trio_a2a.errors import InternalError
 from trio_a2a.stores import InMemoryTaskStore
 from trio_a2a.streams import open_queue_manager
+from trio_a2a.streams.hooks import CallbackHook
 from trio_a2a.testing import RecordingHook, artifact, message, status, task
 from trio_a2a.types import TaskState
 
@@ -70,6 +71,20 @@ async def test_nothing_behind_the_terminal_event_reaches_a_stream_that_ended_wit
         stored = await manager.store.get("t")
         assert stored is not None
         assert stored.sequence == 3, "the late artifact is stored, in the grace period"
+
+
+@pytest.mark.requirement("S4-FINAL")
+@within(60)
+async def test_a_stream_ends_before_the_hook_of_its_terminal_event_is_through(autojump_clock: object) -> None:
+    async def slow(task_id: str, event: object, handle: object) -> None:
+        await trio.sleep(3)
+
+    async with open_queue_manager(hook=CallbackHook(on_event=slow)) as manager:
+        child = await manager.create_or_tap("t")
+        await child.enqueue(status("t", TaskState.COMPLETED))
+        assert len([event async for event in child]) == 1
+        assert trio.current_time() == 0
+        assert child.close_reason is CloseReason.FINAL
 
 
 @pytest.mark.requirement("S4-FINAL")

@@ -9,7 +9,7 @@ import trio.testing
 from tests.deadline import within
 from trio_a2a.abc import CloseReason, StreamCloseHandle, StreamEvent
 from trio_a2a.errors import A2AError, InternalError
-from trio_a2a.streams import EventQueueClosedError, open_queue_manager
+from trio_a2a.streams import ChildQueue, EventQueueClosedError, open_queue_manager
 from trio_a2a.streams.hooks import CallbackHook, CloseStreamsHook, HookChain, IdleTimeoutHook, NoOpHook
 from trio_a2a.testing import FlakyStore, RecordingHook, artifact, message, status
 from trio_a2a.types import TaskState
@@ -652,6 +652,27 @@ async def test_idle_timeout_hook_keeps_nothing_for_tasks_without_subscribers(aut
         assert set(hook._timers) == {"d"}
     assert hook._timers == {}
     assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+@pytest.mark.requirement("S4-HOOKS")
+@within(600)
+async def test_the_timer_of_the_last_reader_that_left_does_not_close_the_stream_of_the_next(
+    autojump_clock: object,
+) -> None:
+    async with open_queue_manager(hook=IdleTimeoutHook(10)) as manager:
+        for _ in range(30):
+            old = await manager.create_or_tap("t")
+            new = []
+
+            async def join(new: list[ChildQueue] = new) -> None:
+                new.append(await manager.create_or_tap("t"))
+
+            async with trio.open_nursery() as nursery:  # the two run in either order
+                nursery.start_soon(old.aclose)
+                nursery.start_soon(join)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not new[0].closed
+            await new[0].aclose()
 
 
 @pytest.mark.requirement("S4-HOOKS")

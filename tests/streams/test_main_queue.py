@@ -452,6 +452,73 @@ async def test_a_fresh_queue_waits_until_the_closed_one_has_stored_everything(au
                 assert envelope.sequence == 2
 
 
+@pytest.mark.requirement("S4-ACLOSE", "S4-FRESH")
+@within(600)
+async def test_a_queue_whose_store_does_not_answer_when_it_is_loaded_can_be_closed(autojump_clock: object) -> None:
+    store = SlowStore(get_seconds={"t": 1000})
+    async with open_queue_manager(store) as manager, trio.open_nursery() as nursery:
+        nursery.start_soon(manager.create_or_tap, "t")
+        await trio.testing.wait_all_tasks_blocked()
+        queue = manager.get("t")
+        assert queue is not None
+        queue.enqueue_nowait(artifact("t", "cannot be numbered"))
+        store.get_seconds.clear()
+        await manager.close("t")
+        assert trio.current_time() == 5
+        with pytest.raises(EventQueueClosedError):
+            await queue.flush()
+        await trio.testing.wait_all_tasks_blocked()
+        assert manager.active_subscriber_count("t") == 1, "whoever waited has a fresh queue"
+        assert await store.get("t") is None
+
+
+@pytest.mark.requirement("S4-GET", "S1-NO-LOSS")
+@within(60)
+async def test_events_that_a_queue_accepts_while_it_is_loaded_come_behind_those_that_are_stored(
+    autojump_clock: object,
+) -> None:
+    store = SlowStore(get_seconds={"t": 2})
+    async with open_queue_manager(store) as manager:
+        await manager.enqueue("t", artifact("t", "stored"))
+        await manager.close("t")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(manager.create_or_tap, "t")
+            await trio.testing.wait_all_tasks_blocked()
+            queue = manager.get("t")
+            assert queue is not None
+            queue.enqueue_nowait(artifact("t", "early", append=True))
+            await queue.flush()
+        stored = await store.get("t")
+        assert stored is not None
+        assert stored.sequence == 2
+        assert stored.task.artifacts[0].text("|") == "stored|early"
+
+
+@pytest.mark.requirement("S4-STORE-FAILURE", "S4-FLUSH")
+@within(60)
+async def test_events_that_a_queue_accepted_before_its_load_failed_are_not_stored_and_flush_says_why(
+    autojump_clock: object,
+) -> None:
+    store = FlakyStore()
+    async with open_queue_manager(store) as manager, trio.open_nursery() as nursery:
+        store.unreadable = True
+
+        async def opening() -> None:
+            with pytest.raises(type(store.error)):
+                await manager.create_or_tap("t")
+
+        nursery.start_soon(opening)
+        while manager.get("t") is None:
+            await trio.lowlevel.checkpoint()
+        queue = manager.get("t")
+        assert queue is not None
+        queue.enqueue_nowait(artifact("t"))
+        with pytest.raises(EventQueueClosedError) as ended:
+            await queue.flush()
+        assert ended.value.__cause__ is store.error
+        assert store.commits == []
+
+
 @pytest.mark.requirement("S4-STATISTICS", "B4")
 @within(5)
 async def test_a_queue_tells_what_it_holds_and_what_happened(autojump_clock: object) -> None:

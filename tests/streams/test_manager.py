@@ -18,7 +18,7 @@ from trio_a2a.streams import (
     open_queue_manager,
 )
 from trio_a2a.streams.hooks import NoOpHook
-from trio_a2a.testing import FlakyStore, RecordingHook, SlowStore, artifact, status
+from trio_a2a.testing import FlakyStore, RecordingHook, SlowStore, artifact, message, status
 from trio_a2a.types import TaskState
 
 # ------------------------------------------------------------------------------------------------------------ opening
@@ -480,6 +480,27 @@ async def test_what_a_slow_provider_says_counts_only_if_nobody_came_meanwhile(au
         assert not other.closed
         await other.aclose()
         await trio.sleep(4)
+        assert manager.get("t") is None
+
+
+@pytest.mark.requirement("S4-LAST-CHILD", "D6")
+@within(5)
+async def test_the_queue_of_a_direct_reply_closes_when_its_run_and_its_reader_are_gone(autojump_clock: object) -> None:
+    """There is no task that anybody could come back to."""
+    async with open_queue_manager() as manager:
+        child = await manager.create_or_tap("t")
+        queue = manager.get("t")
+        assert queue is not None
+
+        async def agent() -> None:
+            await queue.enqueue(message("hello"))
+
+        queue._start_run(agent)
+        await child.receive()
+        await trio.testing.wait_all_tasks_blocked()
+        assert manager.get("t") is queue
+        await child.aclose()
+        await trio.testing.wait_all_tasks_blocked()
         assert manager.get("t") is None
 
 

@@ -292,7 +292,7 @@ async def test_the_message_that_began_a_run_is_stored_in_the_change_of_its_first
             (first, status("t", TaskState.INPUT_REQUIRED, "which one?")),
             (follow_up, artifact("t", "the blue one")),
         ):
-            await queue._accept_first(event, said)
+            await queue._accept_report(event, said, None)
             await queue.flush()
         await queue.enqueue(status("t", TaskState.COMPLETED, "done"))
         await queue.flush()
@@ -312,7 +312,7 @@ async def test_a_message_whose_first_event_could_not_be_stored_is_not_stored_eit
         await queue.enqueue(status("t", TaskState.INPUT_REQUIRED, "which one?"))
         await queue.flush()
         before = await store.get("t")
-        await queue._accept_first(artifact("t"), message("lost"))
+        await queue._accept_report(artifact("t"), message("lost"), None)
         with pytest.raises(type(store.error)):
             await queue.flush()
         assert await store.get("t") == before

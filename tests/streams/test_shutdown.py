@@ -10,7 +10,7 @@ from tests.deadline import within
 from trio_a2a.abc import CloseReason, StreamCloseHandle
 from trio_a2a.errors import InternalError
 from trio_a2a.streams import EventQueueClosedError, QueueManager, open_queue_manager
-from trio_a2a.streams.hooks import CallbackHook
+from trio_a2a.streams.hooks import CallbackHook, IdleTimeoutHook
 from trio_a2a.testing import FlakyStore, RecordingHook, SlowStore, artifact, status
 from trio_a2a.types import TaskState
 
@@ -247,6 +247,26 @@ async def test_a_bug_ends_its_queue_only_and_is_logged_once_with_its_traceback(
     assert len(logged) == 1
     assert "a bug" in caplog.text
     assert "task t" in logged[0].getMessage()
+
+
+@pytest.mark.requirement("S4-BUG", "S4-HOOKS")
+@within(60)
+async def test_a_hooks_own_work_ends_with_the_queue_that_had_a_bug(autojump_clock: object) -> None:
+    hook = IdleTimeoutHook(10)
+    async with open_queue_manager(hook=hook) as manager:
+        before = trio.lowlevel.current_statistics().tasks_living
+        await manager.create_or_tap("t")
+        queue = manager.get("t")
+        assert queue is not None
+        await trio.testing.wait_all_tasks_blocked()
+        queue.enqueue_nowait(artifact("t"))
+        queue._mark(_bug)
+        await trio.testing.wait_all_tasks_blocked()
+        assert hook._timers == {}
+        assert trio.lowlevel.current_statistics().tasks_living == before
+        child = await manager.create_or_tap("t")
+        assert [event async for event in child] == []
+        assert trio.current_time() == 10, "the next reader has a timer of its own"
 
 
 @pytest.mark.requirement("S4-BUG")

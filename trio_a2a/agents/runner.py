@@ -12,20 +12,19 @@ processor, in order with the events, and may go away at any time without touchin
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import final
 
 import attrs
 import trio
 
-from ..abc import AgentExecutor, CancellableExecutor, CloseReason, StreamEvent
+from ..abc import AgentExecutor, CloseReason, StreamEvent
 from ..errors import (
     A2AError,
     InternalError,
     InvalidAgentResponseError,
     StoreError,
-    TaskNotCancelableError,
     TaskTerminalError,
     UnsupportedOperationError,
 )
@@ -35,7 +34,7 @@ from ..types import Message, Task, TaskState, TaskStatusUpdateEvent
 from .context import RequestContext
 from .updater import Reports, TaskUpdater
 
-__all__ = ["AGENT_FAILED", "Run", "cancel_task", "start_run"]
+__all__ = ["AGENT_FAILED", "Run", "RunReports", "TaskRuns", "apart_from_cancellation", "start_run"]
 
 _logger = logging.getLogger("trio_a2a.agents")
 
@@ -71,7 +70,7 @@ class TaskRuns:
 
 
 @final
-class _RunReports(Reports):
+class RunReports(Reports):
     """A run's reports: they go to its main queue, and the run sees them pass."""
 
     def __init__(self, queue: MainQueue, run: "Run | None") -> None:
@@ -134,8 +133,7 @@ class Run:
             raise self._refusal
         if self.reply is not None:
             return self.reply
-        if self._settled_state is None:
-            raise InvalidAgentResponseError("The agent ended without an answer")
+        assert self._settled_state is not None
         return self._settled_state.task()
 
     async def promise_task(self) -> None:
@@ -174,6 +172,8 @@ class Run:
 
     def _over(self, state: WorkingTask | None) -> None:
         """Everything that the run reported is through: this is the end marker of its stream."""
+        if state is None and self.reply is None and self.error is None:
+            self.error = InternalError("The task was interrupted")  # everything is being ended
         self._settle(state)
         self.first.set()
         self.turn.set()
@@ -211,10 +211,10 @@ class Run:
             self.error = UnsupportedOperationError(f"The task is {state.status.state.name} and takes no more messages")
             return
         try:
-            with _apart_from_cancellation(self.queue.task_id), self._scope:
+            with apart_from_cancellation(self.queue.task_id), self._scope:
                 context = await make_context(state.task() if state is not None else None)
                 self._updater = updater = TaskUpdater(
-                    _RunReports(self.queue, self),
+                    RunReports(self.queue, self),
                     self.queue.task_id,
                     context.context_id,
                     message=context.message,
@@ -333,109 +333,8 @@ def start_run(
     return run
 
 
-@attrs.define(eq=False)
-class _Cancel:
-    """The outcome of one CancelTask."""
-
-    done: trio.Event = attrs.Factory(trio.Event)
-    task: Task | None = None
-    error: A2AError | None = None
-
-
-async def cancel_task(queue: MainQueue, executor: AgentExecutor, context: RequestContext, *, timeout: float) -> Task:
-    """Cancel the task of a queue that the caller holds.
-
-    The executor's ``cancel`` is awaited first, if it has one, then the scopes of the task's runs are cancelled, and
-    CANCELED is reported if nothing terminal was. Once begun it goes on without the caller.
-
-    Args:
-        queue: The task's queue.
-        executor: The agent.
-        context: What ``cancel`` is given.
-        timeout: Seconds for ``cancel`` and for the runs to end.
-
-    Returns:
-        The cancelled task.
-
-    Raises:
-        TaskNotCancelableError: The task is over, ended otherwise meanwhile, or the agent refused or took too long.
-        InternalError: The new state could not be stored.
-
-    Cancellation: a checkpoint; what was begun goes on.
-    """
-    outcome = _Cancel()
-    queue._start_run(partial(_cancel, queue, executor, context, timeout, outcome))
-    await outcome.done.wait()
-    if outcome.error is not None:
-        raise outcome.error
-    assert outcome.task is not None
-    return outcome.task
-
-
-async def _cancel(
-    queue: MainQueue, executor: AgentExecutor, context: RequestContext, timeout: float, outcome: _Cancel
-) -> None:
-    try:
-        async with TaskRuns.of(queue).cancel_turn:
-            outcome.task = await _cancel_in_turn(queue, executor, context, timeout)
-    except A2AError as exc:
-        outcome.error = exc
-    except StoreError:
-        outcome.error = InternalError("The task could not be stored")
-    except EventQueueClosedError:
-        outcome.error = TaskNotCancelableError("The task was interrupted")
-    finally:
-        outcome.error = outcome.error or (None if outcome.task else TaskNotCancelableError("The task was interrupted"))
-        outcome.done.set()
-
-
-async def _cancel_in_turn(queue: MainQueue, executor: AgentExecutor, context: RequestContext, timeout: float) -> Task:
-    _require_open(queue)
-    updater = TaskUpdater(_RunReports(queue, None), queue.task_id, context.context_id)
-    deadline = trio.current_time() + timeout
-    if isinstance(executor, CancellableExecutor):
-        await _ask_agent(queue, executor, context, updater, deadline)
-    runs = tuple(TaskRuns.of(queue).active)
-    for run in runs:
-        run.request_cancel()
-    with trio.CancelScope(deadline=deadline) as budget:
-        for run in runs:
-            await run.ended.wait()
-    if budget.cancelled_caught:
-        raise TaskNotCancelableError("The agent did not stop in time")
-    await queue.flush()
-    state = queue._processor.state
-    if state is not None and not state.is_final:
-        with suppress(TaskTerminalError):  # it has ended otherwise meanwhile
-            await updater.cancel()
-        state = queue._processor.state
-    if state is None or state.status.state is not TaskState.CANCELED:
-        raise TaskNotCancelableError("The task ended before it could be canceled")
-    return state.task()
-
-
-async def _ask_agent(
-    queue: MainQueue,
-    executor: CancellableExecutor,
-    context: RequestContext,
-    updater: TaskUpdater,
-    deadline: float,
-) -> None:
-    """Await the agent's own `cancel`."""
-    try:
-        with _apart_from_cancellation(queue.task_id), trio.CancelScope(deadline=deadline) as budget:
-            await executor.cancel(attrs.evolve(context, message=None), updater)
-    except TaskNotCancelableError:
-        raise
-    except Exception as exc:  # boundary around user code: an agent that cannot cancel says so by raising
-        _logger.error("the agent could not cancel task %s", queue.task_id, exc_info=exc)
-        raise TaskNotCancelableError("The agent could not cancel the task") from None
-    if budget.cancelled_caught:
-        raise TaskNotCancelableError("The agent did not cancel the task in time")
-
-
 @contextmanager
-def _apart_from_cancellation(task_id: str) -> Iterator[None]:
+def apart_from_cancellation(task_id: str) -> Iterator[None]:
     """Take an agent's errors out of a group that holds the cancellation of the whole queue too.
 
     An agent with a nursery raises such a group when it fails while everything is ended. What is left is only the
@@ -449,11 +348,3 @@ def _apart_from_cancellation(task_id: str) -> Iterator[None]:
             raise
         _logger.error("the agent failed while task %s was being ended", task_id, exc_info=errors)
         raise rest from None
-
-
-def _require_open(queue: MainQueue) -> None:
-    state = queue._processor.state
-    if state is None or state.is_final:
-        raise TaskNotCancelableError(
-            "The task has not begun" if state is None else f"The task is {state.status.state.name}"
-        )

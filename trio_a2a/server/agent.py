@@ -10,6 +10,8 @@ import attrs
 from ..abc import AgentExecutor, Authenticator, TaskStateProvider, TaskStore, TaskStreamLifecycleHook
 from ..agents import RequestContext, TaskUpdater
 from ..errors import ErrorTable
+from ..streams.hooks import HOOK_METHODS, require_coroutines
+from ..streams.manager import PROVIDER_METHODS, STORE_METHODS
 from ..types import AgentCapabilities, AgentCard, AgentSkill
 from .limits import Limits
 
@@ -74,6 +76,10 @@ class _Function(AgentExecutor):
 
 
 def _executor(agent: Any) -> AgentExecutor:
+    if inspect.isclass(agent):
+        raise TypeError(
+            f"an agent is an object or a function, not the class {agent.__name__}; give {agent.__name__}(...)"
+        )
     execute = getattr(agent, "execute", None)
     if execute is not None:
         for name in ("execute", "cancel", "resume"):
@@ -108,7 +114,8 @@ class Agent:
         error_table: The version of the specification whose HTTP and gRPC statuses are used.
 
     Raises:
-        TypeError: The executor is no coroutine function, or has a method that is none.
+        TypeError: The executor is no coroutine function; or it, the store, the provider, the hook or the authenticator
+            lacks a method, or has one that is none.
         ValueError: The error table is unknown, or the card declares what is not configured.
     """
 
@@ -126,8 +133,14 @@ class Agent:
     ) -> None:
         if error_table not in {"1.0.0", "1.0.1"}:
             raise ValueError(f'error_table is "1.0.0" or "1.0.1", not {error_table!r}')
-        if authenticator is not None and not inspect.iscoroutinefunction(getattr(authenticator, "authenticate", None)):
-            raise TypeError("an authenticator has a coroutine function `async def authenticate(request)`")
+        for role, given, methods in (
+            ("store", store, STORE_METHODS),
+            ("state_provider", state_provider, PROVIDER_METHODS),
+            ("hook", hook, HOOK_METHODS),
+            ("authenticator", authenticator, ("authenticate",)),
+        ):
+            if given is not None:
+                require_coroutines(given, role, methods)
         self.card = _completed(card)
         self.executor = _executor(executor)
         self.store = store

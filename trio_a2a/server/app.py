@@ -6,6 +6,7 @@ lifespan protocol opens, or a parent that owns the lifespan (frameworks do not p
 """
 
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -23,6 +24,7 @@ from ..errors import (
     AuthenticationError,
     ContentTypeNotSupportedError,
     InternalError,
+    RateLimitedError,
     UnavailableError,
     error_row,
 )
@@ -149,9 +151,19 @@ class A2AApp:
             await send({"type": "lifespan.startup.complete"})
             await receive()
         else:
-            async with self.running():
-                await send({"type": "lifespan.startup.complete"})
-                await receive()
+            started = False
+            try:
+                async with self.running():
+                    started = True
+                    await send({"type": "lifespan.startup.complete"})
+                    await receive()
+            except Exception as exc:
+                if started:
+                    raise
+                # Said, since a server takes a bare exception for an application without a lifespan, and goes on.
+                _logger.exception("the application could not start")
+                await send({"type": "lifespan.startup.failed", "message": str(exc)})
+                return
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -181,13 +193,16 @@ class A2AApp:
 
     def _served_card(self, request: Request, started: datetime) -> ServedCard:
         scope = request.scope
+        root_path: str = scope.get("root_path", "")
         base = self._url or self._served_url
         if base is None:
             host = request.headers.get("host") or "{}:{}".format(*scope.get("server") or ("localhost", 80))
-            base = f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"
+            base = f"{scope.get('scheme', 'http')}://{host}{root_path}"
+        # Where it is mounted the slash belongs to its address: without one a parent redirects, at best.
+        url = base + (self._rpc_path or ("/" if root_path else ""))
         # One is kept: an application is reached under one name nearly always.
-        if self._card is None or self._card[0] != base:
-            self._card = base, ServedCard.of(self.agent.card, base + self._rpc_path, started)
+        if self._card is None or self._card[0] != url:
+            self._card = url, ServedCard.of(self.agent.card, url, started)
         return self._card[1]
 
     async def _post_jsonrpc(self, request: Request, receive: Receive, send: Send) -> None:
@@ -237,7 +252,11 @@ class A2AApp:
     async def _refuse(self, send: Send, error: A2AError) -> None:
         """Answer at the HTTP level."""
         status = error_row(error).http_status(self.agent.error_table)
-        headers = [(b"www-authenticate", b"Bearer")] if isinstance(error, AuthenticationError) else []
+        headers = []
+        if isinstance(error, AuthenticationError):
+            headers.append((b"www-authenticate", b"Bearer"))
+        if isinstance(error, RateLimitedError | UnavailableError) and error.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % math.ceil(error.retry_after)))
         await respond(send, status, error_response(None, error), JSON_TYPE, headers)
 
 

@@ -29,7 +29,7 @@ from ..wire.headers import choose_version
 from ..wire.jsonrpc import RequestId, RpcRequest, error_response, parse_request, result_response, salvage_id
 from ..wire.sse import escaped, frame
 from .agent import Agent
-from .http import Send
+from .http import ClientDisconnectedError, Send
 from .operations import Call, Operations
 from .request import JSON_TYPE, Request, respond
 from .sse import SseWriter
@@ -102,6 +102,8 @@ class JsonRpcBinding:
                 raise MethodNotFoundError
         except A2AError as exc:
             response = error_response(id_, exc)
+        except ClientDisconnectedError:
+            raise  # there is nobody to answer
         except Exception:  # boundary between the server and its callers: detail goes to the log alone
             _logger.exception("a JSON-RPC request failed")
             response = error_response(id_, InternalError())
@@ -125,15 +127,20 @@ class JsonRpcBinding:
         return to_json(await self._operations.cancel_task(from_dict(params, CancelTaskRequest), call))
 
     async def _send_streaming_message(self, rpc: RpcRequest, call: Call, request: Request, send: Send) -> None:
+        self._operations.require_streaming()
         params = from_dict(rpc.params, SendMessageRequest)
+        writer = self._writer(rpc.id, call, request, send)
         async with self._operations.send_streaming_message(params, call) as stream:
-            await self._writer(rpc.id, call, request, send).run(stream)
+            await writer.run(stream)
+        await writer.finish()
 
     async def _subscribe(self, rpc: RpcRequest, call: Call, request: Request, send: Send) -> None:
+        self._operations.require_streaming()
         params = from_dict(rpc.params, SubscribeToTaskRequest)
-        after = _last_event_id(request)
-        async with self._operations.subscribe(params, call, after=after) as stream:
-            await self._writer(rpc.id, call, request, send).run(stream)
+        writer = self._writer(rpc.id, call, request, send)
+        async with self._operations.subscribe(params, call, after=_last_event_id(request)) as stream:
+            await writer.run(stream)
+        await writer.finish()
 
     def _writer(self, id_: RequestId, call: Call, request: Request, send: Send) -> SseWriter:
         return SseWriter(

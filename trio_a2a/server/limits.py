@@ -7,6 +7,16 @@ from .http import HttpLimits
 __all__ = ["Limits"]
 
 
+def _positive(_instance: object, attribute: "attrs.Attribute[float]", value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{attribute.name} must be a positive number of seconds, not {value!r}")
+
+
+def _not_negative(_instance: object, attribute: "attrs.Attribute[float]", value: float) -> None:
+    if not value >= 0:
+        raise ValueError(f"{attribute.name} must be 0 (no wait) or more seconds, not {value!r}")
+
+
 @attrs.frozen(kw_only=True)
 class Limits(HttpLimits):
     """Bounds of an agent's server. Sizes are in bytes, times in seconds on Trio's clock.
@@ -21,17 +31,20 @@ class Limits(HttpLimits):
         cancel_timeout: How long CancelTask waits for the agent.
         header_delay: How long a stream waits for its first event before its headers are sent without one.
         keep_alive: Silence of a stream after which a comment is sent.
+
+    Raises:
+        ValueError: A value is negative, or zero where that makes no sense.
     """
 
     # Most agents report within it, and then the caller gets the agent's own first state; a caller that asked not to
     # wait should not feel it.
-    first_event_timeout: float = 1.0
+    first_event_timeout: float = attrs.field(default=1.0, validator=_not_negative)
     # What a person waits for a cancel button.
-    cancel_timeout: float = 10.0
+    cancel_timeout: float = attrs.field(default=10.0, validator=_positive)
     # Refusals are known at once and should be plain errors; a client's time-out for headers is rarely below 5 s.
-    header_delay: float = 1.0
+    header_delay: float = attrs.field(default=1.0, validator=_not_negative)
     # Under the 30 to 60 s after which proxies drop a silent connection; what the common SSE libraries do.
-    keep_alive: float = 15.0
+    keep_alive: float = attrs.field(default=15.0, validator=_positive)
 
     def http(self) -> HttpLimits:
         """Return the bounds for the built-in server, which leaves the size of bodies to the application."""

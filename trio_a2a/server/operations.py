@@ -14,9 +14,10 @@ import attrs
 import trio
 
 from ..abc import Envelope, Principal, StoredTask, StreamEvent
+from ..agents.cancel import cancel_task
 from ..agents.context import ANONYMOUS, RequestContext
-from ..agents.runner import Run, cancel_task, start_run
-from ..agents.updater import Reports, TaskUpdater
+from ..agents.runner import Run, start_run
+from ..agents.updater import TaskUpdater
 from ..errors import (
     ContentTypeNotSupportedError,
     FieldViolation,
@@ -33,7 +34,6 @@ from ..streams import (
     QueueManager,
     SubscriberLaggedError,
 )
-from ..streams.reducer import WorkingTask
 from ..types import (
     CancelTaskRequest,
     GetTaskRequest,
@@ -46,6 +46,7 @@ from ..types import (
     TaskStatusUpdateEvent,
 )
 from .agent import Agent
+from .outside import OutsideReports
 
 __all__ = ["Call", "Operations", "TaskStream"]
 
@@ -188,7 +189,7 @@ class Operations:
 
         Cancellation: the stream is closed; the run goes on.
         """
-        self._require_streaming()
+        self.require_streaming()
         with trio.CancelScope() as scope:
             run = await self._start(request, call, scope)
             try:
@@ -323,7 +324,7 @@ class Operations:
             TaskNotFoundError: There is none that the caller may see.
             UnsupportedOperationError: It is over.
         """
-        self._require_streaming()
+        self.require_streaming()
         stored = await self._find(request.id, call)
         if stored.task.status.state.is_final:
             raise UnsupportedOperationError(
@@ -338,7 +339,7 @@ class Operations:
 
     def updater(self, task_id: str) -> TaskUpdater:
         """Return an updater for a task, from outside a run."""
-        return TaskUpdater(_OutsideReports(self._manager, task_id), task_id, "")
+        return TaskUpdater(OutsideReports(self._manager, task_id), task_id, "")
 
     # ------------------------------------------------------------------------------------------------------- look-ups
 
@@ -353,41 +354,14 @@ class Operations:
             raise TaskNotFoundError(metadata={"taskId": task_id})
         return stored
 
-    def _require_streaming(self) -> None:
-        if not self._agent.card.capabilities.streaming:
-            raise UnsupportedOperationError("Streaming is not supported")
-
-
-@final
-class _OutsideReports(Reports):
-    """Reports on a task from outside a run: each finds the task's queue anew."""
-
-    def __init__(self, manager: QueueManager, task_id: str) -> None:
-        self._manager = manager
-        self._task_id = task_id
-
-    async def state(self) -> WorkingTask:
-        """Return the task's state.
+    def require_streaming(self) -> None:
+        """Refuse a streaming call of an agent that does not stream; bindings ask before they look at the parameters.
 
         Raises:
-            TaskNotFoundError: There is no such task.
+            UnsupportedOperationError: It does not.
         """
-        queue = await self._manager._open(self._task_id)
-        state = queue._processor.state
-        queue._release()
-        if state is None:
-            raise TaskNotFoundError(metadata={"taskId": self._task_id})
-        return state
-
-    async def report(self, event: StreamEvent, message: Message | None) -> None:
-        """Put the event on the task's queue."""
-        await self._manager.enqueue(self._task_id, event)
-
-    async def flush(self) -> None:
-        """Flush the task's queue, if it is live; if it is not, everything is stored."""
-        queue = self._manager.get(self._task_id)
-        if queue is not None:
-            await queue.flush()
+        if not self._agent.card.capabilities.streaming:
+            raise UnsupportedOperationError("Streaming is not supported")
 
 
 def _invalid(field: str, description: str) -> InvalidParamsError:

@@ -4,19 +4,22 @@ The headers go out with the first event of the call, or after a second of silenc
 error. Every batch is one write, so a slow client makes its own backlog, and is cut off by the core when that is full.
 """
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Callable
 from typing import final
 
 import trio
 
 from ..abc import Envelope
-from ..errors import A2AError
+from ..errors import A2AError, InternalError
 from ..wire.sse import KEEP_ALIVE, MEDIA_TYPE
-from .http import Send
+from .http import ClientDisconnectedError, Send
 from .limits import Limits
 from .operations import TaskStream
 
 __all__ = ["SseWriter"]
+
+_logger = logging.getLogger("trio_a2a.server")
 
 
 @final
@@ -45,30 +48,45 @@ class SseWriter:
         self._failure = failure
         self._limits = limits
         self._headers = headers
+        self._begun = False
+        self._writing = False
 
     async def run(self, stream: TaskStream) -> None:
-        """Send the stream to its end.
+        """Send the stream; `finish` then ends the response, outside of the subscription's scope.
 
         Raises:
             A2AError: It failed before its headers were sent; nothing was.
 
-        Cancellation: the response is left unfinished, as its client is gone or the server ends.
+        Cancellation: the response is left unfinished: its client is gone, the server ends, or a hook has aborted the
+        stream.
         """
         held, ended = await self._until_begun(stream)
+        data = b"".join(map(self._frames, held))
         headers = [
             (b"content-type", MEDIA_TYPE),
             (b"cache-control", b"no-cache"),
             (b"x-accel-buffering", b"no"),  # nginx would otherwise collect the events
             *self._headers,
         ]
+        self._begun = True
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._write(b"".join(map(self._frames, held)))
+        await self._write(data)
         while not ended:
-            try:
-                ended = await self._step(stream)
-            except A2AError as exc:
-                await self._write(self._failure(exc))
-                ended = True
+            data, ended = await self._next(stream)
+            if data:
+                await self._write(data)
+
+    async def finish(self) -> None:
+        """End the response, when the stream has come to its end or was aborted.
+
+        Raises:
+            InternalError: It was aborted before the headers were sent; nothing was.
+            ClientDisconnectedError: It was aborted within a frame, so that the connection can only be closed.
+        """
+        if not self._begun:
+            raise InternalError("The stream was aborted", metadata={"retry": "subscribe"})
+        if self._writing:
+            raise ClientDisconnectedError
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _until_begun(self, stream: TaskStream) -> tuple[list[Envelope], bool]:
@@ -82,15 +100,23 @@ class SseWriter:
                     return held, True
         return held, False
 
-    async def _step(self, stream: TaskStream) -> bool:
-        """Send what comes next, or a comment after a silence; tell whether the stream is over."""
-        with trio.move_on_after(self._limits.keep_alive) as silence:
-            try:
-                batch = await stream.receive_batch()
-            except trio.EndOfChannel:
-                return True
-        await self._write(KEEP_ALIVE if silence.cancelled_caught else b"".join(map(self._frames, batch)))
-        return False
+    async def _next(self, stream: TaskStream) -> tuple[bytes, bool]:
+        """Return the frames that come next, or a comment after a silence, and whether the stream is over."""
+        try:
+            with trio.move_on_after(self._limits.keep_alive):
+                try:
+                    batch = await stream.receive_batch()
+                except trio.EndOfChannel:
+                    return b"", True
+                return b"".join(map(self._frames, batch)), False
+        except A2AError as exc:
+            return self._failure(exc), True
+        except Exception:  # boundary between the server and its callers: detail goes to the log alone
+            _logger.exception("a stream failed")
+            return self._failure(InternalError()), True
+        return KEEP_ALIVE, False
 
-    def _write(self, data: bytes) -> Awaitable[None]:
-        return self._send({"type": "http.response.body", "body": data, "more_body": True})
+    async def _write(self, data: bytes) -> None:
+        self._writing = True
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        self._writing = False

@@ -96,6 +96,7 @@ class MainQueue:
         self._ended_from_outside = False
         self._unreported: StoreError | None = None
         self._nursery: trio.Nursery | None = None
+        self._loading: trio.CancelScope | None = None
         self._shield: trio.CancelScope | None = None
         self._runs: list[trio.CancelScope] = []
         self._scheduled: list[trio.CancelScope] = []
@@ -188,7 +189,7 @@ class MainQueue:
         if failure is not None:
             raise failure
         if self._gone.is_set() and self._passed < self._accepted:
-            raise EventQueueClosedError(self.task_id)
+            raise EventQueueClosedError(self.task_id) from self._load_failure
 
     async def aclose(self, *, immediate: bool = False) -> None:
         """End the queue: refuse events, finish what was accepted (5 s), end the runs, close the children (SHUTDOWN).
@@ -240,13 +241,19 @@ class MainQueue:
             self._manager._ending.discard(self)
 
     async def _load(self) -> None:
-        if self._before is not None:
-            await self._before._written.wait()
-            self._before = None
-        try:
-            await self._processor.load()
-        except Exception as exc:  # boundary to the store: whoever opens the queue is told
-            self._load_failure = exc
+        with trio.CancelScope() as self._loading:
+            if self._ended_from_outside:
+                self._bound_shield()
+            if self._before is not None:
+                await self._before._written.wait()
+                self._before = None
+            try:
+                await self._processor.load()
+            except Exception as exc:  # boundary to the store: whoever opens the queue is told
+                self._load_failure = exc
+        if self._load_failure is not None or self._loading.cancelled_caught:
+            # What was accepted meanwhile cannot be numbered.
+            self._processor.dropping = True
             self._stop_accepting()
         self._loaded.set()
 
@@ -487,5 +494,7 @@ class MainQueue:
         self._bound_shield()
 
     def _bound_shield(self) -> None:
-        if self._shield is not None:
-            self._shield.deadline = min(self._shield.deadline, trio.current_time() + FINISH_SECONDS)
+        """Give what the store is asked to do its last seconds."""
+        for scope in (self._loading, self._shield):
+            if scope is not None:
+                scope.deadline = min(scope.deadline, trio.current_time() + FINISH_SECONDS)
