@@ -81,7 +81,9 @@ def test_a_module_past_four_hundred_lines_says_why(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     if text.count("\n") > 400:
         said = ast.get_docstring(ast.parse(text)) or ""
-        assert re.search("400 lines|longer than others", said), f"{module_name(path)} is past 400 lines: its docstring is to say so, and why"
+        assert re.search("400 lines|longer than others", said), (
+            f"{module_name(path)} is past 400 lines: its docstring is to say so, and why"
+        )
 
 
 @pytest.mark.requirement("S2-ONE-IDEA")

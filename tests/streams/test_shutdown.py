@@ -183,10 +183,19 @@ async def test_readers_in_other_tasks_see_their_streams_end(autojump_clock: obje
 
 
 @pytest.mark.requirement("S4-SHUTDOWN")
-@pytest.mark.parametrize("error", [KeyError("mine"), ExceptionGroup("mine", [ValueError()]), trio.EndOfChannel()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("mine"),
+        ExceptionGroup("mine", [ValueError()]),
+        trio.EndOfChannel(),
+        KeyboardInterrupt("mine"),
+        SystemExit(2),
+    ],
+)
 @within(5)
 async def test_an_error_in_the_block_leaves_as_it_is_and_everything_is_ended(
-    autojump_clock: object, error: Exception
+    autojump_clock: object, error: BaseException
 ) -> None:
     with pytest.raises(type(error)) as raised:
         async with open_queue_manager() as manager:

@@ -291,12 +291,16 @@ class MainQueue:
         except trio.WouldBlock:
             await self._permits.acquire()
             if self._closed:
-                await trio.lowlevel.checkpoint_if_cancelled()  # closed by the cancellation that this task is under
-                raise EventQueueClosedError(self.task_id) from None
+                raise await self._refusal() from None
             self._put(item, passed)
         else:
             self._put(item, passed)
             await trio.lowlevel.cancel_shielded_checkpoint()
+
+    async def _refusal(self) -> EventQueueClosedError:
+        """Return what a producer is told, unless the queue was closed by a cancellation that this task is under too."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return EventQueueClosedError(self.task_id)
 
     def _put(self, item: StreamEvent | Accepted | A2AError, passed: Mark | None = None) -> None:
         self._accepted += 1
@@ -395,6 +399,8 @@ class MainQueue:
 
     def _start_run(self, run: Callable[[], Awaitable[None]]) -> trio.CancelScope:
         """Run an agent in the queue's nursery, in a scope of its own, which is returned."""
+        if self._closed:
+            raise EventQueueClosedError(self.task_id)
         nursery = self._open_nursery()
         scope = trio.CancelScope()
         self._runs.append(scope)

@@ -412,7 +412,7 @@ async def open_queue_manager(
     if state_provider is not None:
         require_coroutines(state_provider, "state_provider", PROVIDER_METHODS)
 
-    failure: Exception | None = None
+    failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         manager = QueueManager(
             store,
@@ -427,7 +427,7 @@ async def open_queue_manager(
         nursery.start_soon(manager._keep_house, name="queue manager")
         try:
             yield manager
-        except Exception as exc:
+        except (Exception, KeyboardInterrupt, SystemExit) as exc:
             # The queues contain their own failures, so this is the only one there can be: it is the caller's, and
             # leaves as it is, not in a group.
             failure = exc
