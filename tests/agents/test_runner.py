@@ -19,7 +19,7 @@ from trio_a2a.errors import (
 )
 from trio_a2a.streams import EventQueueClosedError
 from trio_a2a.streams.hooks import NoOpHook
-from trio_a2a.testing import FlakyStore, RecordingHook, SlowStore
+from trio_a2a.testing import FlakyStore, RecordingHook, SlowStore, artifact
 from trio_a2a.types import Message, Task, TaskState
 
 
@@ -818,6 +818,36 @@ async def test_a_stream_that_is_over_and_not_yet_read_costs_the_task_nothing(aut
     assert not caplog.records
 
 
+@pytest.mark.requirement("S3-RUN-ENDED")
+@within(20)
+async def test_a_run_that_ends_while_others_report_on_its_task_ends_its_stream_and_nothing_else(autojump_clock, caplog):
+    """Its marker lies between two events of one batch, and a hook makes these go out singly."""
+    for passes in range(12):
+        go_on = trio.Event()
+
+        async def agent(_context, updater, passes=passes, go_on=go_on):
+            await updater.start_work()
+            await go_on.wait()
+            for _ in range(passes):
+                await trio.lowlevel.checkpoint()
+
+        async def report(desk, task_id, go_on=go_on):
+            go_on.set()
+            for number in range(100):
+                await desk.manager.enqueue(task_id, artifact(task_id, str(number), context_id=""))
+
+        async with open_desk(agent, hook=RecordingHook()) as desk, trio.open_nursery() as nursery:
+            async with desk.stream() as stream:
+                await trio.testing.wait_all_tasks_blocked()
+                (task_id,) = desk.manager.store._rows
+                nursery.start_soon(report, desk, task_id)
+                events = await rest(stream)
+            await trio.testing.wait_all_tasks_blocked()
+            assert (await desk.manager.store.get(task_id)).sequence == 102
+        assert states(events)[:2] == ["SUBMITTED", "WORKING"]
+    assert not caplog.records
+
+
 @pytest.mark.requirement("S5-STREAM-END")
 @within(5)
 async def test_a_stream_that_is_over_counts_as_a_subscriber_no_more(autojump_clock):
@@ -1025,3 +1055,20 @@ async def test_blocked_callers_and_streams_end_with_the_manager(autojump_clock):
         for caller in callers:
             await caller.done.wait()
             assert caller.error is None or isinstance(caller.error, InternalError)
+
+
+@pytest.mark.requirement("B9")
+@within(5)
+async def test_a_task_whose_beginning_could_not_be_stored_is_not_made_by_what_follows(autojump_clock):
+    """Otherwise it would exist without the message that began it."""
+    store = FlakyStore(refuse=lambda change: isinstance(change.event, Task))
+
+    async def agent(_context, updater):
+        await updater.start_work()
+        await updater.add_artifact("a")
+        await updater.complete()
+
+    async with open_desk(agent, store=store) as desk:
+        with pytest.raises(InternalError, match="could not be stored"):
+            await desk.send("hello")
+        assert "0 tasks" in repr(store.inner)

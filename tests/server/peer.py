@@ -178,6 +178,7 @@ class EventStream:
 
 def parse_block(block: str) -> Frame:
     fields: dict[str, str] = {}
+    assert block.splitlines() == block.split("\n"), "a client that splits lines as Python does would see another block"
     for line in block.split("\n"):
         name, _, value = line.partition(":")
         assert name not in fields, f"{name!r} comes twice in {block!r}"

@@ -135,12 +135,9 @@ class HookCalls:
             call = partial(self._hook.on_event, self._queue.task_id, event, CloseHandle(self._queue, None))
             await self._call("on_event", call, trio.current_time() + self._timeout, shield=True)
 
-    async def scheduled(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Run what the hook scheduled; it has no budget while the queue lives."""
-        try:
-            await work()
-        except Exception as exc:  # boundary around user code (containment of hooks)
-            self._failed("scheduled work", exc)
+    def scheduled_failed(self, exc: Exception) -> None:
+        """Log and count the failure of work that the hook scheduled."""
+        self._failed("scheduled work", exc)
 
     async def _call(self, name: str, call: Callable[[], Awaitable[object]], deadline: float, *, shield: bool) -> None:
         in_time = trio.current_time() < deadline

@@ -431,7 +431,9 @@ class MainQueue:
         async def in_scope() -> None:
             try:
                 with scope:
-                    await self._hooks.scheduled(work)
+                    await work()
+            except Exception as exc:  # boundary around user code (containment of hooks), outside of its scope
+                self._hooks.scheduled_failed(exc)
             except BaseException:
                 self._shut_down()
                 raise

@@ -41,7 +41,7 @@ from ..errors import (
     TaskPersistenceError,
     TaskTerminalError,
 )
-from ..types import Message
+from ..types import Message, Task
 from .child_queue import ChildQueue
 from .exceptions import SubscriberLaggedError
 from .reducer import WorkingTask, failure_update, reduce
@@ -121,6 +121,9 @@ class Processor:
         self.is_new = False
         self._ask = False
         self._failure: StoreError | None = None
+        # The event that makes the task could not be stored. What follows must not make one in its place: it would lack
+        # the message that began it.
+        self._was_not_made = False
         size = self._manager._queue_size
         self._batch_limit = min(_BATCH_LIMIT, size - size // 2)
 
@@ -254,6 +257,9 @@ class Processor:
             return self._failure_step(event, state, sequence, message)
         if isinstance(event, Message):
             return _Step(state, sequence, envelope=Envelope(0, event))
+        if state is None and self._was_not_made and not isinstance(event, Task):
+            self._queue._unreported = self._failure
+            return _Step(state, sequence, error=_not_stored(self._failure), store_failed=True)
         try:
             new = reduce(state, event, message)
         except TaskTerminalError as refusal:
@@ -323,9 +329,8 @@ class Processor:
         failure = self._failure
         _logger.error("task %s: an event could not be stored: %r", self._queue.task_id, failure)
         self._queue._unreported = failure
-        error = InternalError("The task could not be stored")
-        error.__cause__ = failure
-        return _Step(self.state, self.sequence, error=error, store_failed=True)
+        self._was_not_made = step.change is not None and isinstance(step.change.event, Task)
+        return _Step(self.state, self.sequence, error=_not_stored(failure), store_failed=True)
 
     # ----------------------------------------------------------------------------------------------------- distributing
 
@@ -394,6 +399,12 @@ class Processor:
 def _persistence_error(exc: Exception, task_id: str) -> StoreError:
     error = TaskPersistenceError(f"the task store failed: {type(exc).__name__}", task_id=task_id)
     error.__cause__ = exc
+    return error
+
+
+def _not_stored(cause: StoreError | None) -> InternalError:
+    error = InternalError("The task could not be stored")
+    error.__cause__ = cause
     return error
 
 
