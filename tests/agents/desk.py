@@ -10,7 +10,9 @@ import trio
 from trio_a2a.abc import Principal
 from trio_a2a.agents.context import ANONYMOUS
 from trio_a2a.server import Agent, agent_card
-from trio_a2a.server.operations import Call, Operations, TaskStream
+from trio_a2a.server.call import Call
+from trio_a2a.server.operations import Operations
+from trio_a2a.server.task_stream import TaskStream
 from trio_a2a.streams import QueueManager, open_queue_manager
 from trio_a2a.types import (
     CancelTaskRequest,

@@ -38,6 +38,7 @@ async def test_the_card_is_served_with_the_interfaces_that_are(autojump_clock):
     card = from_json(reply.body, AgentCard)
     assert card.supported_interfaces == (
         AgentInterface(url="https://agents.example/echo", protocol_binding="JSONRPC", protocol_version="1.0"),
+        AgentInterface(url="https://agents.example/echo", protocol_binding="HTTP+JSON", protocol_version="1.0"),
     )
     assert card.name == "Tested"
     assert card.capabilities.streaming is True
@@ -139,7 +140,7 @@ async def test_the_card_needs_no_version_header(autojump_clock):
 
 
 def test_a_served_card_compares_dates_as_the_client_got_them():
-    card = ServedCard.of(agent_card("Tested", "."), "http://x", datetime(2030, 1, 2, 3, 4, 5, 678, tzinfo=UTC))
+    card = ServedCard.of(agent_card("Tested", "."), datetime(2030, 1, 2, 3, 4, 5, 678, tzinfo=UTC))
     assert card.last_modified == "Wed, 02 Jan 2030 03:04:05 GMT"
     assert card.is_current(None, "Wed, 02 Jan 2030 03:04:05 GMT")
     assert not card.is_current(None, None)

@@ -160,7 +160,7 @@ async def test_what_is_no_request_is_an_invalid_request(autojump_clock, body, id
         assert list(reply.violations) == fields
 
 
-@pytest.mark.parametrize("method", ["message/send", "sendMessage", "", "ListTasks", "GetExtendedAgentCard"])
+@pytest.mark.parametrize("method", ["message/send", "sendMessage", ""])
 @within(5)
 async def test_an_unknown_method_is_not_found(autojump_clock, method):
     async with open_peer(echo) as peer:

@@ -106,8 +106,6 @@ async def test_an_agent_that_does_not_stream_refuses_streams(autojump_clock):
     async with open_queue_manager() as manager:
         operations = Operations(agent, manager)
         with pytest.raises(UnsupportedOperationError):
-            operations.require_streaming()
-        with pytest.raises(UnsupportedOperationError):
             async with operations.send_streaming_message(SendMessageRequest(message=Message.user("x")), Call()):
                 pass
         assert manager.statistics().queues == 0

@@ -45,18 +45,17 @@ def test_a_service_parameter_is_a_header_or_else_a_query_parameter():
 
 
 @pytest.mark.parametrize(
-    ("value", "is_json"),
+    ("value", "media_type"),
     [
-        (b"application/json", True),
-        (b"APPLICATION/JSON;charset=utf-8", True),
-        (b"application/json2", False),
-        (b"text/plain", False),
-        (b"", False),
+        (b"application/json", "application/json"),
+        (b"APPLICATION/JSON;charset=utf-8", "application/json"),
+        (b" text/plain ", "text/plain"),
+        (b"", ""),
     ],
 )
-def test_json_is_told_by_the_content_type(value, is_json):
-    assert request((b"content-type", value)).is_json() is is_json
-    assert not request().is_json()
+def test_the_media_type_is_told_without_parameters_and_in_lower_case(value, media_type):
+    assert request((b"content-type", value)).media_type == media_type
+    assert not request().media_type
 
 
 def test_an_authenticator_sees_where_the_client_is():

@@ -78,7 +78,8 @@ async def test_an_agent_is_served_on_a_free_port_and_says_where(caplog):
             status, card = await asked(wire, request_bytes("GET", WELL_KNOWN, {}, b""))
             assert status == 200
             assert card["supportedInterfaces"] == [
-                {"url": where.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+                {"url": where.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+                {"url": where.url, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
             ]
             status, answer = await asked(wire, rpc("SendMessage", message("hi")))
             assert answer["result"]["task"]["status"]["message"]["parts"] == [{"text": "hi"}]

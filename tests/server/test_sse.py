@@ -364,13 +364,20 @@ async def test_a_number_that_is_not_known_or_none_brings_the_snapshot(autojump_c
     assert frame.id == 2
 
 
-@within(5)
-async def test_a_task_that_has_ended_meanwhile_cannot_be_taken_up_again(autojump_clock):
-    """The protocol: a terminal task refuses subscriptions; the reader gets the task with GetTask."""
+@within(30)
+async def test_a_task_that_has_ended_meanwhile_is_read_to_its_end_in_the_grace_period(autojump_clock):
     async with open_peer(echo) as peer:
         id_ = (await peer.send()).result["task"]["id"]
-        reply = await peer.call(SUBSCRIBE, {"id": id_}, {"last-event-id": "1"})
-        assert reply.code == -32004
+        async with peer.stream(SUBSCRIBE, {"id": id_}, {"last-event-id": "1"}) as stream:
+            frames = await stream.frames()
+        assert [frame.id for frame in frames] == list(range(2, 2 + len(frames)))
+        assert frames[-1].result["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        last = str(frames[-1].id)
+        async with peer.stream(SUBSCRIBE, {"id": id_}, {"last-event-id": last}) as stream:
+            assert not await stream.frames()
+        assert (await peer.call(SUBSCRIBE, {"id": id_}, {"last-event-id": "99"})).code == -32004
+        await trio.sleep(15)
+        assert (await peer.call(SUBSCRIBE, {"id": id_}, {"last-event-id": "1"})).code == -32004
 
 
 # ------------------------------------------------------------------------------------------------------ how it may end

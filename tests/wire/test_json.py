@@ -217,8 +217,12 @@ def test_a_negative_history_length_is_refused(cls):
     assert violations(b'{"id":"t","historyLength":-1}', cls) == [("historyLength", "Must not be negative")]
 
 
-def test_the_range_of_a_page_size_is_not_checked_here():
-    assert from_json(b'{"pageSize":-5}', ListTasksRequest).page_size == -5
+@pytest.mark.parametrize("size", [-5, 0, 101])
+def test_a_page_size_out_of_range_is_told(size):
+    with pytest.raises(InvalidParamsError) as caught:
+        from_json(b'{"pageSize":%d}' % size, ListTasksRequest)
+
+    assert caught.value.violations == (FieldViolation("pageSize", "Must be between 1 and 100"),)
 
 
 @pytest.mark.parametrize("written", ["1", '"true"', '"false"', "0", "[]"])

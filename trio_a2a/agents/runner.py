@@ -48,15 +48,13 @@ _LAST_WORDS_SECONDS = 5.0
 @final
 @attrs.define(eq=False)
 class TaskRuns:
-    """What is kept beside a task's queue: whose turn it is, and who is there.
+    """What is kept beside a task's queue.
 
     Attributes:
-        turn: Held by the run that has its turn.
         cancel_turn: Held by the cancellation that has its turn.
-        active: The runs that wait, or go on.
+        active: The runs that go on, or wait for the one before them.
     """
 
-    turn: trio.StrictFIFOLock = attrs.Factory(trio.StrictFIFOLock)
     cancel_turn: trio.StrictFIFOLock = attrs.Factory(trio.StrictFIFOLock)
     active: list["Run"] = attrs.Factory(list)
 
@@ -117,6 +115,7 @@ class Run:
         self.stream: ChildQueue | None = None
         self._stream_scope = stream_scope
         self._left = False
+        self._turn_over = trio.Event()
         self._settled_state: WorkingTask | None = None
         self._refusal: A2AError | None = None
         self._updater: TaskUpdater | None = None
@@ -191,16 +190,21 @@ class Run:
     # ---------------------------------------------------------------------------------------------- the run's task
 
     async def _go(
-        self, executor: AgentExecutor, make_context: Callable[[Task | None], Awaitable[RequestContext]]
+        self,
+        executor: AgentExecutor,
+        make_context: Callable[[Task | None], Awaitable[RequestContext]],
+        before: "Run | None",
     ) -> None:
         queue = self.queue
         try:
-            async with TaskRuns.of(queue).turn:
-                await self._take_turn(executor, make_context)
+            if before is not None:
+                await before._turn_over.wait()
+            await self._take_turn(executor, make_context)
         except EventQueueClosedError:
             # The server is shutting down, or the queue had a bug that is logged where it happened.
             self.error = self.error or InternalError("The task was interrupted")
         finally:
+            self._turn_over.set()
             queue._mark(self._over)
 
     async def _take_turn(
@@ -305,6 +309,7 @@ def start_run(
     make_context: Callable[[Task | None], Awaitable[RequestContext]],
     *,
     stream_scope: trio.CancelScope | None = None,
+    unmade: Callable[[], Awaitable[None]] | None = None,
 ) -> Run:
     """Start a run in the queue's nursery; the caller holds the queue.
 
@@ -314,22 +319,29 @@ def start_run(
         make_context: Makes the run's context when it has its turn, from the task as it is then.
         stream_scope: The scope of a caller that reads the run's events: a subscriber, with a snapshot, is registered
             when the run has its turn, and the scope is cancelled if the stream is aborted.
+        unmade: Called when the run is over and there is no task: what was prepared for it can go.
 
     Raises:
         EventQueueClosedError: The queue is closed.
     """
     run = Run(queue, stream_scope)
+    runs = TaskRuns.of(queue).active
+    before = runs[-1] if runs else None
 
     async def tracked() -> None:
-        runs = TaskRuns.of(queue).active
-        runs.append(run)
         try:
-            await run._go(executor, make_context)
+            await run._go(executor, make_context, before)
         finally:
             runs.remove(run)
         await run._close_stream()
+        if unmade is not None and queue._processor.state is None:
+            try:
+                await unmade()
+            except StoreError:
+                _logger.warning("what was prepared for a task that was not made could not be removed", exc_info=True)
 
     queue._start_run(tracked)
+    runs.append(run)
     return run
 
 

@@ -7,17 +7,28 @@ from typing import Any, final
 
 import attrs
 
-from ..abc import AgentExecutor, Authenticator, TaskStateProvider, TaskStore, TaskStreamLifecycleHook
+from ..abc import (
+    AgentExecutor,
+    Authenticator,
+    Principal,
+    PushConfigStore,
+    TaskStateProvider,
+    TaskStore,
+    TaskStreamLifecycleHook,
+)
 from ..agents import RequestContext, TaskUpdater
 from ..errors import ErrorTable
 from ..streams.hooks import HOOK_METHODS, require_coroutines
 from ..streams.manager import PROVIDER_METHODS, STORE_METHODS
 from ..types import AgentCapabilities, AgentCard, AgentSkill
 from .limits import Limits
+from .page_tokens import PageTokens
 
 __all__ = ["Agent", "agent_card"]
 
 AgentFunction = Callable[[RequestContext, TaskUpdater], Awaitable[None]]
+ExtendedCard = Callable[[Principal], AgentCard | Awaitable[AgentCard | None] | None]
+PUSH_METHODS = ("put", "get", "list", "delete")
 
 
 def agent_card(
@@ -109,9 +120,17 @@ class Agent:
         store: Where its tasks are kept; in memory by default.
         state_provider: Says whether a task is active or finalized; the store by default, if it can.
         hook: Sees subscribers come and go.
+        extended_card: The card for callers that are known, or a function (it may be async) of the principal that
+            returns one, or None where there is none for this caller.
         authenticator: Finds out who is calling; without one everybody is the anonymous principal.
+        push: Where push configurations are kept; without one the agent does not push.
         limits: The bounds of its server.
         error_table: The version of the specification whose HTTP and gRPC statuses are used.
+        page_token_key: A secret of at least 16 bytes that all processes of a server share, so that a page token of one
+            is good at the others; by default tokens are good within the process.
+        echo_push_secrets: Whether reading a push configuration shows its token and credentials.
+        check_input_modes: Whether a part with a media type that neither the card nor a skill lists is refused.
+        card_signer: Signs each card that is served, such as ``partial(sign_card, key=..., kid=...)``.
 
     Raises:
         TypeError: The executor is no coroutine function; or it, the store, the provider, the hook or the authenticator
@@ -127,9 +146,15 @@ class Agent:
         store: TaskStore | None = None,
         state_provider: TaskStateProvider | None = None,
         hook: TaskStreamLifecycleHook | None = None,
+        extended_card: AgentCard | ExtendedCard | None = None,
         authenticator: Authenticator | None = None,
+        push: PushConfigStore | None = None,
         limits: Limits | None = None,
         error_table: ErrorTable = "1.0.1",
+        page_token_key: bytes | None = None,
+        echo_push_secrets: bool = False,
+        check_input_modes: bool = True,
+        card_signer: Callable[[AgentCard], AgentCard] | None = None,
     ) -> None:
         if error_table not in {"1.0.0", "1.0.1"}:
             raise ValueError(f'error_table is "1.0.0" or "1.0.1", not {error_table!r}')
@@ -138,10 +163,13 @@ class Agent:
             ("state_provider", state_provider, PROVIDER_METHODS),
             ("hook", hook, HOOK_METHODS),
             ("authenticator", authenticator, ("authenticate",)),
+            ("push", push, PUSH_METHODS),
         ):
             if given is not None:
                 require_coroutines(given, role, methods)
-        self.card = _completed(card)
+        self.push = push
+        self.extended_card = extended_card
+        self.card = self.completed(card)
         self.executor = _executor(executor)
         self.store = store
         self.state_provider = state_provider
@@ -149,18 +177,41 @@ class Agent:
         self.authenticator = authenticator
         self.limits = limits if limits is not None else Limits()
         self.error_table = error_table
+        self.page_token_key = PageTokens(page_token_key).key
+        self.echo_push_secrets = echo_push_secrets
+        self.check_input_modes = check_input_modes
+        self._card_signer = card_signer
 
     def __repr__(self) -> str:
         return f"<Agent {self.card.name!r}>"
 
+    def completed(self, card: AgentCard) -> AgentCard:
+        """Return a card of this agent with its capabilities as they are: what it leaves open follows what is
+        configured.
 
-def _completed(card: AgentCard) -> AgentCard:
-    """Return the card with its capabilities as they are."""
-    declared = card.capabilities
-    if declared.push_notifications:
-        raise ValueError("the card declares push_notifications, but the agent has none configured")
-    if declared.extended_agent_card:
-        raise ValueError("the card declares extended_agent_card, but the agent has none configured")
-    if declared.streaming is None:
-        card = attrs.evolve(card, capabilities=attrs.evolve(declared, streaming=True))
-    return card
+        Raises:
+            ValueError: It declares what is not configured.
+        """
+        push, extended_card = self.push is not None, self.extended_card is not None
+        declared = card.capabilities
+        for name, configured, argument in (
+            ("push_notifications", push, "push"),
+            ("extended_agent_card", extended_card, "extended_card"),
+        ):
+            if getattr(declared, name) and not configured:
+                raise ValueError(f"the card declares {name}, but the agent has none: give Agent({argument}=...)")
+        capabilities = attrs.evolve(
+            declared,
+            streaming=_given(declared.streaming, default=True),
+            push_notifications=_given(declared.push_notifications, default=push or None),
+            extended_agent_card=_given(declared.extended_agent_card, default=extended_card or None),
+        )
+        return attrs.evolve(card, capabilities=capabilities)
+
+    def signed(self, card: AgentCard) -> AgentCard:
+        """Return a card as it is served: signed, if the agent signs its cards."""
+        return card if self._card_signer is None else self._card_signer(card)
+
+
+def _given(declared: bool | None, *, default: bool | None) -> bool | None:
+    return default if declared is None else declared

@@ -6,11 +6,11 @@ lifespan protocol opens, or a parent that owns the lifespan (frameworks do not p
 """
 
 import logging
-import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import final
+from urllib.parse import quote
 
 import attrs
 import trio
@@ -19,27 +19,25 @@ from ..abc import Principal
 from ..agents.context import ANONYMOUS
 from ..agents.updater import TaskUpdater
 from ..clock import TrioClock
-from ..errors import (
-    A2AError,
-    AuthenticationError,
-    ContentTypeNotSupportedError,
-    InternalError,
-    RateLimitedError,
-    UnavailableError,
-    error_row,
-)
+from ..errors import A2AError, InternalError, UnavailableError
 from ..streams import QueueManager, open_queue_manager
+from ..types import AgentInterface
 from ..wire.jsonrpc import error_response
 from .agent import Agent
-from .card import CARD_PATH, ServedCard
-from .http import CANCELS_ON_DISCONNECT, Receive, Scope, Send
+from .call import Call
+from .card import CARD_PATH, ServedCard, with_interfaces
+from .http import Receive, Scope, Send
 from .jsonrpc import JsonRpcBinding
-from .operations import Call, Operations
-from .request import JSON_TYPE, BodyTooLargeError, ClientGoneError, Request, respond
+from .operations import Operations
+from .request import JSON_TYPE, SERVED_VERSIONS, Request, respond
+from .rest import RestBinding
 
 __all__ = ["A2AApp"]
 
 _logger = logging.getLogger("trio_a2a.server")
+
+# What a raw path may hold as it is; servers that give no raw path have decoded the rest already.
+_PATH_CHARACTERS = "/%:@!$&'()*+,;=~-._"
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +47,7 @@ class _Running:
     manager: QueueManager
     operations: Operations
     jsonrpc: JsonRpcBinding
+    rest: RestBinding
     started: datetime
 
 
@@ -78,7 +77,7 @@ class A2AApp:
         # Set by `serve`, which knows where it listens; the one given by the user comes first.
         self._served_url: str | None = None
         self._running: _Running | None = None
-        self._card: tuple[str, ServedCard] | None = None
+        self._card: tuple[tuple[AgentInterface, ...], ServedCard] | None = None
 
     def __repr__(self) -> str:
         return f"<A2AApp {self.agent.card.name!r}: {'running' if self._running else 'not running'}>"
@@ -105,6 +104,7 @@ class A2AApp:
                 manager=manager,
                 operations=operations,
                 jsonrpc=JsonRpcBinding(agent, operations),
+                rest=RestBinding(agent, operations),
                 started=TrioClock().now(),
             )
             self._card = None
@@ -168,12 +168,13 @@ class A2AApp:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        # ASGI servers pass the mount point in root_path, and differ in whether the path still has it.
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        path = _path_below_mount(scope)
         if path == CARD_PATH:
             await self._get_card(request, send)
         elif path.rstrip("/") == self._rpc_path:
-            await self._post_jsonrpc(request, receive, send)
+            await self._call_jsonrpc(request, receive, send)
+        elif path.startswith(f"{self._rest_path}/"):
+            await self._call_rest(request, receive, send, path.removeprefix(self._rest_path))
         else:
             await respond(send, 404, b"Not found\n", b"text/plain; charset=utf-8")
 
@@ -192,6 +193,15 @@ class A2AApp:
             await respond(send, 200, card.body, JSON_TYPE, card.headers())
 
     def _served_card(self, request: Request, started: datetime) -> ServedCard:
+        interfaces = self._interfaces(request)
+        # One is kept: an application is reached under one name nearly always.
+        if self._card is None or self._card[0] != interfaces:
+            card = self.agent.signed(with_interfaces(self.agent.card, interfaces))
+            self._card = interfaces, ServedCard.of(card, started)
+        return self._card[1]
+
+    def _interfaces(self, request: Request) -> tuple[AgentInterface, ...]:
+        """Return the interfaces under which the request's client reaches the application, JSON-RPC first."""
         scope = request.scope
         root_path: str = scope.get("root_path", "")
         base = self._url or self._served_url
@@ -199,42 +209,42 @@ class A2AApp:
             host = request.headers.get("host") or "{}:{}".format(*scope.get("server") or ("localhost", 80))
             base = f"{scope.get('scheme', 'http')}://{host}{root_path}"
         # Where it is mounted the slash belongs to its address: without one a parent redirects, at best.
-        url = base + (self._rpc_path or ("/" if root_path else ""))
-        # One is kept: an application is reached under one name nearly always.
-        if self._card is None or self._card[0] != url:
-            self._card = url, ServedCard.of(self.agent.card, url, started)
-        return self._card[1]
+        urls = {"JSONRPC": base + (self._rpc_path or ("/" if root_path else "")), "HTTP+JSON": base + self._rest_path}
+        return tuple(
+            AgentInterface(url=url, protocol_binding=binding, protocol_version=SERVED_VERSIONS[0])
+            for binding, url in urls.items()
+        )
 
-    async def _post_jsonrpc(self, request: Request, receive: Receive, send: Send) -> None:
+    async def _call_jsonrpc(self, request: Request, receive: Receive, send: Send) -> None:
         if request.method != "POST":
             await _method_not_allowed(send, b"POST")
-            return
-        running = self._running
-        if running is None:
+        elif self._running is None:
             await _unavailable(send)
-            return
+        else:
+            binding = self._running.jsonrpc
+            call = await self._call(request, send, binding)
+            if call is not None:
+                await binding.handle(request, receive, send, call)
+
+    async def _call_rest(self, request: Request, receive: Receive, send: Send, path: str) -> None:
+        if self._running is None:
+            await _unavailable(send)
+        else:
+            binding = self._running.rest
+            call = await self._call(request, send, binding)
+            if call is not None:
+                await binding.handle(request, receive, send, call, path)
+
+    async def _call(self, request: Request, send: Send, binding: JsonRpcBinding | RestBinding) -> Call | None:
+        """Find out who is calling; None if the request has been refused."""
         try:
             principal = await self._authenticated(request)
-            if not request.is_json():
-                raise ContentTypeNotSupportedError("A JSON-RPC request is application/json")
-            body = await request.body(receive, self.agent.limits.max_body)
-        except ClientGoneError:
-            return
-        except ContentTypeNotSupportedError as exc:
-            await respond(send, 415, error_response(None, exc), JSON_TYPE)
-        except BodyTooLargeError as exc:
-            await respond(send, 413, error_response(None, exc), JSON_TYPE, [(b"connection", b"close")])
         except A2AError as exc:
-            await self._refuse(send, exc)
-        else:
-            declared = {extension.uri for extension in self.agent.card.capabilities.extensions}
-            activated = tuple(uri for uri in request.requested_extensions() if uri in declared)
-            call = Call(principal=principal, extensions=activated)
-
-            async def handle() -> None:
-                await running.jsonrpc.handle(request, body, call, send)
-
-            await _until_disconnected(request, receive, handle)
+            await binding.refuse(request, send, exc)
+            return None
+        declared = {extension.uri for extension in self.agent.card.capabilities.extensions}
+        activated = tuple(uri for uri in request.requested_extensions() if uri in declared)
+        return Call(principal=principal, extensions=activated, interfaces=self._interfaces(request))
 
     async def _authenticated(self, request: Request) -> Principal:
         authenticator = self.agent.authenticator
@@ -249,32 +259,14 @@ class A2AApp:
             _logger.exception("the authenticator failed")
             raise InternalError from None
 
-    async def _refuse(self, send: Send, error: A2AError) -> None:
-        """Answer at the HTTP level."""
-        status = error_row(error).http_status(self.agent.error_table)
-        headers = []
-        if isinstance(error, AuthenticationError):
-            headers.append((b"www-authenticate", b"Bearer"))
-        if isinstance(error, RateLimitedError | UnavailableError) and error.retry_after is not None:
-            headers.append((b"retry-after", b"%d" % math.ceil(error.retry_after)))
-        await respond(send, status, error_response(None, error), JSON_TYPE, headers)
 
-
-async def _until_disconnected(request: Request, receive: Receive, handle: Callable[[], Awaitable[None]]) -> None:
-    """Run the handler, and cancel it when the client goes away, where the server does not do that itself."""
-    if CANCELS_ON_DISCONNECT in (request.scope.get("extensions") or {}):
-        await handle()
-        return
-
-    async def watch(scope: trio.CancelScope) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        scope.cancel(reason="the client went away")
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch, nursery.cancel_scope)
-        await handle()
-        nursery.cancel_scope.cancel(reason="the request is answered")
+def _path_below_mount(scope: Scope) -> str:
+    """Return the raw path below the mount point: percent-encoded, so that a slash in an id is none of the path."""
+    # ASGI servers pass the mount point in root_path, and differ in whether the path still has it.
+    root: str = scope.get("root_path", "")
+    raw: bytes | None = scope.get("raw_path")
+    path = scope["path"] if raw is None else raw.decode("latin-1").partition("?")[0]
+    return quote(path, safe=_PATH_CHARACTERS).removeprefix(root)
 
 
 async def _unavailable(send: Send) -> None:

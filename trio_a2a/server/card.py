@@ -1,6 +1,7 @@
 """The agent card as it is served: completed with the interfaces, and cacheable (protocol section 11)."""
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from email.utils import format_datetime
 from typing import final
@@ -10,7 +11,7 @@ import attrs
 from ..types import AgentCard, AgentInterface
 from ..wire import to_json
 
-__all__ = ["CARD_PATH", "ServedCard"]
+__all__ = ["CARD_PATH", "ServedCard", "with_interfaces"]
 
 CARD_PATH = "/.well-known/agent-card.json"
 _MAX_AGE = 3600  # protocol section 16
@@ -32,17 +33,13 @@ class ServedCard:
     last_modified: str
 
     @classmethod
-    def of(cls, card: AgentCard, url: str, started: datetime) -> "ServedCard":
+    def of(cls, card: AgentCard, started: datetime) -> "ServedCard":
         """Make it.
 
         Args:
-            card: The agent's card; one that lists interfaces is served as it is.
-            url: The JSON-RPC endpoint's URL.
+            card: The card, with its interfaces and signatures.
             started: When the application was started, aware UTC.
         """
-        if not card.supported_interfaces:
-            interface = AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")
-            card = attrs.evolve(card, supported_interfaces=(interface,))
         body = to_json(card)
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         return cls(body, etag, format_datetime(started.replace(microsecond=0), usegmt=True))
@@ -61,3 +58,8 @@ class ServedCard:
             tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
             return "*" in tags or self.etag in tags
         return if_modified_since is not None and if_modified_since.strip() == self.last_modified
+
+
+def with_interfaces(card: AgentCard, interfaces: Sequence[AgentInterface]) -> AgentCard:
+    """Return the card with these interfaces, unless it lists some itself."""
+    return card if card.supported_interfaces else attrs.evolve(card, supported_interfaces=tuple(interfaces))

@@ -1,49 +1,41 @@
 """The JSON-RPC binding (protocol section 7): one POST endpoint.
 
 Checks come in the order of protocol section 6.5. JSON-RPC results and errors have HTTP status 200; what concerns HTTP
-itself (credentials, the content type, the size of the body) has a status of its own, and a JSON-RPC error in the body.
+itself (credentials, the content type, the size of the body, a rate limit) has a status of its own, and a JSON-RPC error
+in the body.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any, final
+from typing import final
 
-from ..abc import Envelope, StreamEvent
-from ..errors import (
-    A2AError,
-    ExtensionSupportRequiredError,
-    InternalError,
-    MethodNotFoundError,
-)
-from ..types import (
-    CancelTaskRequest,
-    GetTaskRequest,
-    SendMessageRequest,
-    SendMessageResponse,
-    StreamResponse,
-    SubscribeToTaskRequest,
-)
+from ..abc import Envelope
+from ..errors import A2AError, ContentTypeNotSupportedError, InternalError, MethodNotFoundError, error_row
 from ..wire import from_dict, to_json
-from ..wire.headers import choose_version
+from ..wire.headers import VERSION, choose_version
 from ..wire.jsonrpc import RequestId, RpcRequest, error_response, parse_request, result_response, salvage_id
 from ..wire.sse import escaped, frame
 from .agent import Agent
-from .http import ClientDisconnectedError, Send
-from .operations import Call, Operations
-from .request import JSON_TYPE, Request, respond
-from .sse import SseWriter
+from .call import Call, require_streaming
+from .http import ClientDisconnectedError, Receive, Send
+from .operations import METHODS, STREAMS, Operations
+from .request import (
+    JSON_TYPE,
+    SERVED_VERSIONS,
+    BodyTooLargeError,
+    ClientGoneError,
+    Request,
+    error_headers,
+    require_extensions,
+    respond,
+    until_disconnected,
+)
+from .sse import SseWriter, encode_event
 
 __all__ = ["JsonRpcBinding"]
 
 _logger = logging.getLogger("trio_a2a.server")
-
-SERVED_VERSIONS = ("1.0",)
-
-
-def encode_event(event: StreamEvent) -> bytes:
-    """Return the event's StreamResponse as JSON, without line breaks that a client might split at."""
-    return escaped(to_json(StreamResponse.of(event)))
 
 
 @final
@@ -58,106 +50,102 @@ class JsonRpcBinding:
     def __init__(self, agent: Agent, operations: Operations) -> None:
         self._agent = agent
         self._operations = operations
-        self._unary: dict[str, Callable[[dict[str, Any], Call], Awaitable[bytes]]] = {
-            "SendMessage": self._send_message,
-            "GetTask": self._get_task,
-            "CancelTask": self._cancel_task,
-        }
-        self._streaming: dict[str, Callable[[RpcRequest, Call, Request, Send], Awaitable[None]]] = {
-            "SendStreamingMessage": self._send_streaming_message,
-            "SubscribeToTask": self._subscribe,
-        }
 
-    async def handle(self, request: Request, body: bytes, call: Call, send: Send) -> None:
-        """Answer a request whose caller is known and whose body has been read.
+    async def refuse(self, request: Request, send: Send, error: A2AError) -> None:
+        """Answer a request that is refused before its body is read: with an HTTP status, and without an id."""
+        status = _HTTP_ONLY.get(type(error), error_row(error).http_status(self._agent.error_table))
+        await respond(send, status, error_response(None, error), JSON_TYPE, error_headers(error))
+
+    async def handle(self, request: Request, receive: Receive, send: Send, call: Call) -> None:
+        """Answer a request whose caller is known.
 
         Args:
             request: The HTTP request.
-            body: Its body.
-            call: Who is calling, and with which extensions.
+            receive: Its ASGI ``receive``; nothing of the body has been read.
             send: The response's ASGI ``send``.
+            call: Who is calling, and with which extensions.
         """
+        try:
+            if request.media_type != "application/json":
+                raise _WrongContentTypeError("A JSON-RPC request is application/json")
+            body = await request.body(receive, self._agent.limits.max_body)
+        except ClientGoneError:
+            return
+        except A2AError as exc:
+            await self.refuse(request, send, exc)
+            return
+        await until_disconnected(request, receive, partial(self._respond, request, body, send, call))
+
+    async def _respond(self, request: Request, body: bytes, send: Send, call: Call) -> None:
         id_: RequestId = None
         try:
-            try:
-                choose_version(request.parameter("A2A-Version"), SERVED_VERSIONS)
-            except A2AError:
-                id_ = salvage_id(body)
-                raise
-            try:
-                rpc = parse_request(body)
-            except A2AError:
-                id_ = salvage_id(body)
-                raise
-            id_ = rpc.id
-            if rpc.method in self._unary:
-                self._require_extensions(call)
-                result = await self._unary[rpc.method](rpc.params, call)
-                response = result_response(id_, result)
-            elif rpc.method in self._streaming:
-                self._require_extensions(call)
-                await self._streaming[rpc.method](rpc, call, request, send)
-                return
-            else:
-                raise MethodNotFoundError
+            rpc = self._parsed(request, body)
         except A2AError as exc:
-            response = error_response(id_, exc)
+            await self._answer_error(request, send, salvage_id(body), exc, call)
+            return
+        id_ = rpc.id
+        try:
+            if rpc.method in STREAMS:
+                await self._stream(rpc, request, send, call)
+                return
+            result = await self._result(rpc, call)
+        except A2AError as exc:
+            await self._answer_error(request, send, id_, exc, call)
         except ClientDisconnectedError:
             raise  # there is nobody to answer
         except Exception:  # boundary between the server and its callers: detail goes to the log alone
             _logger.exception("a JSON-RPC request failed")
-            response = error_response(id_, InternalError())
-        await respond(send, 200, response, JSON_TYPE, request.echoed(call))
+            await self._answer_error(request, send, id_, InternalError(), call)
+        else:
+            await respond(send, 200, result_response(id_, result), JSON_TYPE, request.echoed(call))
 
-    def _require_extensions(self, call: Call) -> None:
-        for extension in self._agent.card.capabilities.extensions:
-            if extension.required and extension.uri not in call.extensions:
-                raise ExtensionSupportRequiredError(metadata={"uri": extension.uri})
+    @staticmethod
+    def _parsed(request: Request, body: bytes) -> RpcRequest:
+        choose_version(request.parameter(VERSION), SERVED_VERSIONS)
+        rpc = parse_request(body)
+        if rpc.method not in METHODS and rpc.method not in STREAMS:
+            raise MethodNotFoundError
+        return rpc
 
-    # --------------------------------------------------------------------------------------------------- operations
+    async def _result(self, rpc: RpcRequest, call: Call) -> bytes:
+        method = METHODS[rpc.method]
+        require_extensions(self._agent.card, call)
+        method.require(self._operations)
+        result = await method.run(self._operations, from_dict(rpc.params, method.request), call)
+        return b"{}" if result is None else to_json(result)
 
-    async def _send_message(self, params: dict[str, Any], call: Call) -> bytes:
-        outcome = await self._operations.send_message(from_dict(params, SendMessageRequest), call)
-        return to_json(SendMessageResponse.of(outcome))
-
-    async def _get_task(self, params: dict[str, Any], call: Call) -> bytes:
-        return to_json(await self._operations.get_task(from_dict(params, GetTaskRequest), call))
-
-    async def _cancel_task(self, params: dict[str, Any], call: Call) -> bytes:
-        return to_json(await self._operations.cancel_task(from_dict(params, CancelTaskRequest), call))
-
-    async def _send_streaming_message(self, rpc: RpcRequest, call: Call, request: Request, send: Send) -> None:
-        self._operations.require_streaming()
-        params = from_dict(rpc.params, SendMessageRequest)
-        writer = self._writer(rpc.id, call, request, send)
-        async with self._operations.send_streaming_message(params, call) as stream:
-            await writer.run(stream)
-        await writer.finish()
-
-    async def _subscribe(self, rpc: RpcRequest, call: Call, request: Request, send: Send) -> None:
-        self._operations.require_streaming()
-        params = from_dict(rpc.params, SubscribeToTaskRequest)
-        writer = self._writer(rpc.id, call, request, send)
-        async with self._operations.subscribe(params, call, after=_last_event_id(request)) as stream:
-            await writer.run(stream)
-        await writer.finish()
-
-    def _writer(self, id_: RequestId, call: Call, request: Request, send: Send) -> SseWriter:
-        return SseWriter(
+    async def _stream(self, rpc: RpcRequest, request: Request, send: Send, call: Call) -> None:
+        method = STREAMS[rpc.method]
+        require_extensions(self._agent.card, call)
+        require_streaming(self._agent.card)
+        params = from_dict(rpc.params, method.request)
+        writer = SseWriter(
             send,
-            frames=partial(_frame, id_),
-            failure=lambda error: frame(escaped(error_response(id_, error))),
+            frames=partial(_frame, rpc.id),
+            failure=lambda error: frame(escaped(error_response(rpc.id, error))),
             limits=self._agent.limits,
             headers=request.echoed(call),
         )
+        async with method.open(self._operations, params, call, request.last_event_id) as stream:
+            await writer.run(stream)
+        await writer.finish()
+
+    def _answer_error(
+        self, request: Request, send: Send, id_: RequestId, error: A2AError, call: Call
+    ) -> Awaitable[None]:
+        row = error_row(error)
+        status = 200 if row.code is not None else row.http_status(self._agent.error_table)
+        headers = error_headers(error) + request.echoed(call)
+        return respond(send, status, error_response(id_, error), JSON_TYPE, headers)
+
+
+class _WrongContentTypeError(ContentTypeNotSupportedError):
+    """The request itself is of another type than JSON, not a part of its message."""
+
+
+_HTTP_ONLY = {BodyTooLargeError: 413, _WrongContentTypeError: 415}
 
 
 def _frame(id_: RequestId, envelope: Envelope) -> bytes:
     """Return the frame of an event; the event itself is encoded once, whoever else reads it."""
     return frame(result_response(id_, envelope.encoded(encode_event)), id=envelope.sequence)
-
-
-def _last_event_id(request: Request) -> int | None:
-    """Return the number of the last event that a reader has seen; an unreadable one means none."""
-    value = request.headers.get("last-event-id", "").strip()
-    return int(value) if value.isascii() and value.isdigit() and len(value) <= 18 else None

@@ -1,5 +1,7 @@
 """Every bound that a server puts on its callers and on its agents, with the reason for its default."""
 
+from typing import Any
+
 import attrs
 
 from .http import HttpLimits
@@ -7,14 +9,14 @@ from .http import HttpLimits
 __all__ = ["Limits"]
 
 
-def _positive(_instance: object, attribute: "attrs.Attribute[float]", value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{attribute.name} must be a positive number of seconds, not {value!r}")
+def _positive(_instance: object, attribute: "attrs.Attribute[Any]", value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise ValueError(f"{attribute.name} must be positive, not {value!r}")
 
 
-def _not_negative(_instance: object, attribute: "attrs.Attribute[float]", value: float) -> None:
+def _not_negative(_instance: object, attribute: "attrs.Attribute[Any]", value: float) -> None:
     if not value >= 0:
-        raise ValueError(f"{attribute.name} must be 0 (no wait) or more seconds, not {value!r}")
+        raise ValueError(f"{attribute.name} must be 0 or more, not {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -31,6 +33,12 @@ class Limits(HttpLimits):
         cancel_timeout: How long CancelTask waits for the agent.
         header_delay: How long a stream waits for its first event before its headers are sent without one.
         keep_alive: Silence of a stream after which a comment is sent.
+        stream_age: How long a stream lasts; it then ends in order, and its reader may subscribe again. None: for ever.
+        max_parts: Parts of one message.
+        streams_per_task: Open streams of one task.
+        streams_per_principal: Open streams of one principal; the anonymous one has no bound.
+        queued_sends: Messages that wait for a task's agent to be done with the one before.
+        replay_events: How far back a returning reader may continue in place of a snapshot.
 
     Raises:
         ValueError: A value is negative, or zero where that makes no sense.
@@ -45,6 +53,18 @@ class Limits(HttpLimits):
     header_delay: float = attrs.field(default=1.0, validator=_not_negative)
     # Under the 30 to 60 s after which proxies drop a silent connection; what the common SSE libraries do.
     keep_alive: float = attrs.field(default=15.0, validator=_positive)
+    # Long enough for nearly every task; short enough that a server behind a balancer is rid of old streams in a day.
+    stream_age: float | None = attrs.field(default=24 * 3600.0, validator=_positive)
+    # A message of a person has a few; a thousand small files are an archive, which is one part.
+    max_parts: int = attrs.field(default=1000, validator=_positive)
+    # One event costs a write for each. A task with more readers than this wants a broadcast service in front.
+    streams_per_task: int = attrs.field(default=1000, validator=_positive)
+    # A tenth of the connections: one caller cannot take the server from the others.
+    streams_per_principal: int = attrs.field(default=100, validator=_positive)
+    # Each holds its message and a waiting caller; an agent that is this far behind should say no.
+    queued_sends: int = attrs.field(default=100, validator=_positive)
+    # What the in-memory store holds; beyond it a snapshot is cheaper to send than what happened.
+    replay_events: int = attrs.field(default=1000, validator=_not_negative)
 
     def http(self) -> HttpLimits:
         """Return the bounds for the built-in server, which leaves the size of bodies to the application."""

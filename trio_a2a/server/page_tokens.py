@@ -40,7 +40,7 @@ class PageTokens:
     def __init__(self, key: bytes | None = None) -> None:
         if key is not None and len(key) < 16:
             raise ValueError(f"a page token key has at least 16 bytes, not {len(key)}")
-        self._key = secrets.token_bytes(32) if key is None else key
+        self.key = secrets.token_bytes(32) if key is None else key
 
     def make(self, position: Position, scope: tuple[Any, ...]) -> str:
         """Return the token for the page behind a position.
@@ -74,7 +74,7 @@ class PageTokens:
 
     def _digest(self, payload: bytes, scope: tuple[Any, ...]) -> bytes:
         message = orjson.dumps(scope) + b"\n" + payload
-        return hmac.digest(self._key, message, hashlib.sha256)[:_DIGEST_BYTES]
+        return hmac.digest(self.key, message, hashlib.sha256)[:_DIGEST_BYTES]
 
 
 def _encoded(data: bytes) -> str:

@@ -1,17 +1,41 @@
 """An HTTP request as the bindings see it, and how they answer one."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, final
 from urllib.parse import parse_qsl
 
-from ..abc import AuthenticationRequest
-from ..errors import InvalidRequestError
-from ..wire.headers import EXTENSIONS, parse_extensions
-from .http import Receive, Scope, Send
-from .operations import Call
+import trio
 
-__all__ = ["JSON_TYPE", "BodyTooLargeError", "ClientGoneError", "Request", "respond"]
+from ..abc import AuthenticationRequest
+from ..errors import (
+    A2AError,
+    AuthenticationError,
+    ExtensionSupportRequiredError,
+    InvalidRequestError,
+    RateLimitedError,
+    UnavailableError,
+)
+from ..types import AgentCard
+from ..wire.headers import EXTENSIONS, parse_extensions
+from .call import Call
+from .http import CANCELS_ON_DISCONNECT, Receive, Scope, Send
+
+__all__ = [
+    "JSON_TYPE",
+    "SERVED_VERSIONS",
+    "BodyTooLargeError",
+    "ClientGoneError",
+    "Request",
+    "error_headers",
+    "require_extensions",
+    "respond",
+    "until_disconnected",
+]
+
+SERVED_VERSIONS = ("1.0",)
+"""The protocol versions that both HTTP bindings serve."""
 
 JSON_TYPE = b"application/json"
 
@@ -63,9 +87,16 @@ class Request:
         value = self.parameter(EXTENSIONS)
         return parse_extensions(()) if value is None else parse_extensions((value,))
 
-    def is_json(self) -> bool:
-        """Tell whether the body says that it is JSON."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+    @property
+    def media_type(self) -> str:
+        """The media type that the body says it has, in lower case and without parameters; "" without one."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def last_event_id(self) -> int | None:
+        """The number of the last event that a returning reader has seen; an unreadable one is none."""
+        value = self.headers.get("last-event-id", "").strip()
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= 18 else None
 
     def for_authenticator(self) -> AuthenticationRequest:
         """Return what an authenticator may look at."""
@@ -122,3 +153,45 @@ async def respond(
     }
     await send(start)
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def error_headers(error: A2AError) -> list[tuple[bytes, bytes]]:
+    """Return the headers that belong to an error, whatever the binding."""
+    if isinstance(error, AuthenticationError):
+        return [(b"www-authenticate", b"Bearer")]
+    if isinstance(error, RateLimitedError | UnavailableError) and error.retry_after is not None:
+        return [(b"retry-after", b"%d" % math.ceil(error.retry_after))]
+    if isinstance(error, BodyTooLargeError):
+        return [(b"connection", b"close")]  # the rest of the body has not been read
+    return []
+
+
+def require_extensions(card: AgentCard, call: Call) -> None:
+    """Refuse a call that has not activated what the card requires.
+
+    Raises:
+        ExtensionSupportRequiredError: It has not.
+    """
+    for extension in card.capabilities.extensions:
+        if extension.required and extension.uri not in call.extensions:
+            raise ExtensionSupportRequiredError(metadata={"uri": extension.uri})
+
+
+async def until_disconnected(request: Request, receive: Receive, handle: Callable[[], Awaitable[None]]) -> None:
+    """Run the handler, and cancel it when the client goes away, where the server does not do that itself.
+
+    The request's body must have been read.
+    """
+    if CANCELS_ON_DISCONNECT in (request.scope.get("extensions") or {}):
+        await handle()
+        return
+
+    async def watch(scope: trio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel(reason="the client went away")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch, nursery.cancel_scope)
+        await handle()
+        nursery.cancel_scope.cancel(reason="the request is answered")

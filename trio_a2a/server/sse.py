@@ -5,21 +5,32 @@ error. Every batch is one write, so a slow client makes its own backlog, and is 
 """
 
 import logging
+import math
 from collections.abc import Callable
 from typing import final
 
 import trio
 
-from ..abc import Envelope
+from ..abc import Envelope, StreamEvent
 from ..errors import A2AError, InternalError
-from ..wire.sse import KEEP_ALIVE, MEDIA_TYPE
+from ..types import StreamResponse
+from ..wire import to_json
+from ..wire.sse import KEEP_ALIVE, MEDIA_TYPE, escaped
 from .http import ClientDisconnectedError, Send
 from .limits import Limits
-from .operations import TaskStream
+from .task_stream import TaskStream
 
-__all__ = ["SseWriter"]
+__all__ = ["SseWriter", "encode_event"]
 
 _logger = logging.getLogger("trio_a2a.server")
+
+
+def encode_event(event: StreamEvent) -> bytes:
+    """Return the event's StreamResponse as JSON, without line breaks that a client might split at.
+
+    Both HTTP bindings put the same bytes into their frames, so an event is encoded once whoever reads it.
+    """
+    return escaped(to_json(StreamResponse.of(event)))
 
 
 @final
@@ -71,10 +82,11 @@ class SseWriter:
         self._begun = True
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._write(data)
-        while not ended:
-            data, ended = await self._next(stream)
-            if data:
-                await self._write(data)
+        with trio.move_on_after(math.inf if self._limits.stream_age is None else self._limits.stream_age):
+            while not ended:
+                data, ended = await self._next(stream)
+                if data:
+                    await self._write(data)
 
     async def finish(self) -> None:
         """End the response, when the stream has come to its end or was aborted.

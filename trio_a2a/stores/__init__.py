@@ -1,5 +1,6 @@
-"""Where tasks are kept."""
+"""Where tasks, and what clients registered for them, are kept."""
 
 from .memory import InMemoryTaskStore as InMemoryTaskStore
+from .push_memory import InMemoryPushConfigStore as InMemoryPushConfigStore
 
-__all__ = ["InMemoryTaskStore"]
+__all__ = ["InMemoryPushConfigStore", "InMemoryTaskStore"]

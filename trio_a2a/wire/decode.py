@@ -23,7 +23,7 @@ from typing import Any
 from ..types import UNSET
 from ..types.schema import Field, Kind, Shape, describe
 from ..types.struct import MAX_DEPTH
-from .rules import NEVER_NEGATIVE, may_be_empty
+from .rules import INT32_MAX, RANGES, may_be_empty
 from .scalars import read_base64, read_timestamp
 
 __all__ = ["UNUSUAL", "decoder"]
@@ -190,8 +190,8 @@ def _take(cls: type[Any], field: Field, names: dict[str, Any], indent: str) -> l
     if field.kind is Kind.BOOL:
         test = "x is not True and x is not False"
     elif field.kind is Kind.INT32:
-        low = 0 if (cls, field.name) in NEVER_NEGATIVE else -(2**31)
-        test = f"x.__class__ is not int or not {low} <= x < {2**31}"
+        low, high = RANGES.get((cls, field.name), (-(2**31), INT32_MAX))
+        test = f"x.__class__ is not int or not {low} <= x <= {high}"
     else:
         empty = " or not x" if field.required and not may_be_empty(cls, field) else ""
         test = f"x.__class__ is not str{empty}"

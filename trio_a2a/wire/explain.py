@@ -27,7 +27,7 @@ from ..types import AgentCard, AgentExtension, AgentSkill
 from ..types.schema import Field, Kind, Shape, describe
 from ..types.struct import MAX_DEPTH
 from ..types.value import ProtoEnum, Value
-from .rules import NEVER_NEGATIVE, may_be_empty
+from .rules import INT32_MAX, RANGES, may_be_empty
 from .scalars import read_base64, read_timestamp
 
 __all__ = ["MAX_VIOLATIONS", "UnknownMemberError", "explain"]
@@ -202,7 +202,7 @@ class _Reader:
         if kind is Kind.BOOL:
             return content if isinstance(content, bool) else self.wrong_type(content, "true or false", path)
         if kind is Kind.INT32:
-            return self.int32(content, path, negative=(cls, field.name) not in NEVER_NEGATIVE)
+            return self.int32(content, path, RANGES.get((cls, field.name)))
         if kind is Kind.ENUM:
             return self.enum(content, field.type, path)
         if kind is Kind.BYTES:
@@ -224,15 +224,16 @@ class _Reader:
         except ValueError as error:
             return self.fault(path, str(error))
 
-    def int32(self, content: Any, path: str, *, negative: bool) -> Any:
+    def int32(self, content: Any, path: str, limits: tuple[int, int] | None) -> Any:
         number = _integer(content)
         if number is None:
             return self.fault(path, "Must be a whole number")
         if not -(2**31) <= number < 2**31:
             return self.fault(path, "Must be a number of 32 bits")
-        if number < 0 and not negative:
-            return self.fault(path, "Must not be negative")
-        return number
+        if limits is None or limits[0] <= number <= limits[1]:
+            return number
+        low, high = limits
+        return self.fault(path, "Must not be negative" if high == INT32_MAX else f"Must be between {low} and {high}")
 
     def enum(self, content: Any, cls: type[Any], path: str) -> Any:
         number = None if isinstance(content, str) else _integer(content)

@@ -8,7 +8,16 @@ import orjson
 from ..errors import A2AError, FieldViolation, InvalidRequestError, JSONParseError
 from .faults import jsonrpc_error
 
-__all__ = ["MAX_DEPTH", "RequestId", "RpcRequest", "error_response", "parse_request", "result_response", "salvage_id"]
+__all__ = [
+    "MAX_DEPTH",
+    "RequestId",
+    "RpcRequest",
+    "check_depth",
+    "error_response",
+    "parse_request",
+    "result_response",
+    "salvage_id",
+]
 
 RequestId = str | int | None
 
@@ -85,6 +94,16 @@ def salvage_id(body: bytes | bytearray) -> RequestId:
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def check_depth(document: Any) -> None:
+    """Refuse a document that is nested too deeply.
+
+    Raises:
+        InvalidRequestError: It is nested more than `MAX_DEPTH` levels deep.
+    """
+    if _too_deep(document):
+        raise InvalidRequestError(f"The request is nested more than {MAX_DEPTH} levels deep")
 
 
 def _too_deep(document: Any) -> bool:

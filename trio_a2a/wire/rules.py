@@ -4,6 +4,7 @@ REQUIRED means "present and set", and for arrays "at least one element". The spe
 to that, so the sets below say where it is checked. Fields are named as ``(class, field)``.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ..types import (
@@ -20,7 +21,9 @@ from ..types import (
 )
 from ..types.schema import Field, Kind, Shape
 
-__all__ = ["NEVER_NEGATIVE", "READS_DIFFERENTLY", "may_be_empty"]
+__all__ = ["INT32_MAX", "RANGES", "READS_DIFFERENTLY", "may_be_empty"]
+
+INT32_MAX: Final = 2**31 - 1
 
 _NEVER_EMPTY_ARRAYS: Final = frozenset(
     {
@@ -38,14 +41,13 @@ _MAY_BE_EMPTY_STRINGS: Final = frozenset(
     }
 )
 
-NEVER_NEGATIVE: Final[frozenset[tuple[type[Any], str]]] = frozenset(
-    {
-        (SendMessageConfiguration, "history_length"),
-        (GetTaskRequest, "history_length"),
-        (ListTasksRequest, "history_length"),
-    }
-)
-"""Numbers whose sign is checked here. The range of a page size is the operation's to check."""
+RANGES: Final[Mapping[tuple[type[Any], str], tuple[int, int]]] = {
+    (SendMessageConfiguration, "history_length"): (0, INT32_MAX),
+    (GetTaskRequest, "history_length"): (0, INT32_MAX),
+    (ListTasksRequest, "history_length"): (0, INT32_MAX),
+    (ListTasksRequest, "page_size"): (1, 100),
+}
+"""Numbers of requests that have a range of their own (protocol section 16)."""
 
 READS_DIFFERENTLY: Final[frozenset[type[Any]]] = frozenset({AgentCard, AgentCapabilities, AgentExtension, AgentSkill})
 """Classes that a tolerant reading understands differently even where a strict one finds no fault."""
