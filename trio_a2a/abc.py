@@ -273,7 +273,11 @@ class EventLog(Protocol):
 
 @runtime_checkable
 class TaskStateProvider(Protocol):
-    """Says whether a task is still alive, which decides how long its queue lives and what is done with late events."""
+    """Says whether a task is still alive, which decides how long its queue lives and what is done with late events.
+
+    One that also has an attribute ``grace_period`` (seconds) lets streams of a finished task end exactly when its grace
+    period does; without it they stay open as long as their reader, if the task was active when they were opened.
+    """
 
     async def is_task_active(self, task_id: str) -> bool:
         """Tell whether late events of the task are still processed.

@@ -1,6 +1,23 @@
 """`trio-a2a demo` tells the story of the README."""
 
-from .program import run
+import signal
+
+from .program import DEADLINE, run, running
+
+
+def test_ctrl_c_ends_the_demo_without_a_traceback():
+    with running("demo") as process:
+        assert process.stdout.readline().startswith("[server] serving")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE) == 130
+        assert not process.stderr.read()
+
+
+def test_a_reader_that_goes_away_ends_the_demo_without_a_traceback():
+    with running("demo") as process:
+        process.stdout.close()
+        assert process.wait(DEADLINE) == 1
+        assert not process.stderr.read()
 
 
 def test_the_demo_tells_its_story_and_exits_0():

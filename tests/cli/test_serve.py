@@ -13,6 +13,8 @@ import pytest
 from .program import DEADLINE, run, running
 
 MODULE = '''
+import functools
+
 import trio_a2a
 
 async def greeter(context, updater):
@@ -26,6 +28,7 @@ class Executor:
         await updater.complete()
 
 executor = Executor()
+bound = functools.partial(greeter)
 agent = trio_a2a.Agent(trio_a2a.agent_card("Named", "Has a card."), greeter)
 app = trio_a2a.A2AApp(agent)
 '''
@@ -35,6 +38,7 @@ app = trio_a2a.A2AApp(agent)
 def here(tmp_path: Path) -> Path:
     (tmp_path / "greeting.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "broken.py").write_text("1 / 0", encoding="utf-8")
+    (tmp_path / "exiting.py").write_text("import sys; sys.exit(3)", encoding="utf-8")
     (tmp_path / "needy.py").write_text("import not_installed_anywhere", encoding="utf-8")
     return tmp_path
 
@@ -55,6 +59,7 @@ def card_of(url: str) -> dict:
     [
         ("greeting:greeter", "greeter", "Greets whoever writes to it."),
         ("greeting:executor", "Executor", "The agent Executor."),
+        ("greeting:bound", "greeter", "Greets whoever writes to it."),
         ("greeting:agent", "Named", "Has a card."),
         ("greeting:app", "Named", "Has a card."),
     ],
@@ -84,6 +89,7 @@ def test_a_signal_ends_the_server_with_exit_status_0(here, signum):
         ("greeting", "write MODULE:AGENT"),
         (":agent", "write MODULE:AGENT"),
         ("broken:agent", "cannot be imported: ZeroDivisionError: division by zero"),
+        ("exiting:agent", "cannot be imported: SystemExit: 3"),
         ("needy:agent", "cannot be imported: No module named 'not_installed_anywhere'"),
     ],
 )

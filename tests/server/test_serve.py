@@ -305,3 +305,21 @@ async def test_a_header_that_comes_too_slowly_is_408():
     async with served(make_agent(limits=Limits(header_timeout=0.05))) as (where, _), dial(where.url) as wire:
         await wire.stream.send_all(b"POST / HTTP/1.1\r\nhost: x\r\n")
         assert (await wire.head())[0] == 408
+
+
+@within(10)
+async def test_what_is_no_agent_is_refused_before_anything_is_opened():
+    for wrong in (None, 5, serve):
+        with pytest.raises(TypeError, match="made of an Agent"):
+            await serve(wrong)
+    with pytest.raises(TypeError, match="url is a str"):
+        await serve(make_agent(), url=5)
+
+
+@within(30)
+async def test_a_client_that_sends_an_oversized_body_before_it_reads_gets_its_413():
+    body = b"a" * (16 * 1024 * 1024 + 1)
+    async with served(make_agent()) as (where, _), dial(where.url) as wire:
+        await wire.stream.send_all(request_bytes("POST", "/", {**JSON, **VERSION}, body))
+        status, answer = await asked(wire, b"")
+    assert (status, answer["error"]["code"], answer["id"]) == (413, -32600, None)

@@ -629,3 +629,11 @@ async def test_an_event_that_cannot_be_encoded_is_an_internal_error_in_the_strea
         assert frame.data["error"]["message"] == "Internal error"
         assert await stream.frame() is None
     assert "swordfish" in caplog.text
+
+
+@within(5)
+async def test_a_line_separator_in_the_id_is_escaped_too(autojump_clock):
+    async with open_peer(echo) as peer, peer.stream(SEND, message(), id="a\u2028b") as stream:
+        # A raw separator would fail the reader here, which compares two ways to split lines.
+        frames = await stream.frames()
+    assert {frame.data["id"] for frame in frames} == {"a\u2028b"}

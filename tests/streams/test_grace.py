@@ -317,3 +317,61 @@ async def test_a_chunk_of_no_artifact_makes_the_task_failed(autojump_clock: obje
         await child.enqueue(artifact("t", "x", append=True))
         _, last = [event async for event in child]
         assert last.status.state is TaskState.FAILED  # type: ignore[union-attr]
+
+
+@pytest.mark.requirement("S4-FINAL")
+@within(60)
+async def test_a_reader_of_a_finished_task_is_ended_when_its_grace_period_is(autojump_clock: object) -> None:
+    async with open_queue_manager(InMemoryTaskStore(grace_period=15)) as manager:
+        await manager.enqueue("t", status("t", TaskState.COMPLETED))
+        await trio.sleep(5)
+        async with manager.subscribe("t") as child:
+            await manager.enqueue("t", artifact("t", "late"))
+            events = [event async for event in child]
+        assert [type(event).__name__ for event in events] == ["Task", "TaskArtifactUpdateEvent"]
+        assert child.close_reason is CloseReason.FINAL
+        assert trio.current_time() == pytest.approx(15)
+
+
+@pytest.mark.requirement("S4-FINAL")
+@within(60)
+async def test_a_reader_that_comes_after_the_grace_period_gets_what_there_is_and_ends(autojump_clock: object) -> None:
+    async with open_queue_manager(InMemoryTaskStore(grace_period=15)) as manager:
+        await manager.enqueue("t", status("t", TaskState.WORKING))
+        await manager.enqueue("t", status("t", TaskState.COMPLETED))
+        await trio.sleep(16)
+        async with manager.subscribe("t") as child:
+            (snapshot,) = [event async for event in child]
+        assert snapshot.status.state is TaskState.COMPLETED
+        async with manager.subscribe("t", after=1) as child:
+            (last,) = [event async for event in child]
+        assert last.status.state is TaskState.COMPLETED
+        child = await manager.create_or_tap("t")
+        assert not [event async for event in child]
+        assert manager.statistics().queues == 0
+
+
+@within(20_000)
+async def test_readers_of_a_finished_task_stay_where_the_provider_does_not_say_how_long(
+    autojump_clock: object,
+) -> None:
+    class Provider:
+        active = True
+
+        async def is_task_active(self, task_id: str) -> bool:
+            return self.active
+
+        async def is_task_finalized(self, task_id: str) -> bool:
+            return True
+
+    provider = Provider()
+    async with open_queue_manager(state_provider=provider) as manager:
+        await manager.enqueue("t", status("t", TaskState.COMPLETED))
+        await trio.testing.wait_all_tasks_blocked()
+        async with manager.subscribe("t") as child:
+            await child.receive()
+            await trio.sleep(10_000)
+            assert not child.closed
+        provider.active = False
+        async with manager.subscribe("t") as child:
+            assert len([event async for event in child]) == 1

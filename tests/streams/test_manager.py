@@ -525,3 +525,35 @@ async def test_a_closed_queue_leaves_the_map_at_once_and_a_fresh_one_binds_the_h
             assert fresh.statistics().sequence == 1
             await manager.close("t")
         assert len(hook.of("on_subscribe")) == len(hook.of("on_unsubscribe")) == 3
+
+
+@within(5)
+async def test_what_is_no_task_id_is_refused(autojump_clock: object) -> None:
+    async with open_queue_manager() as manager:
+        for wrong in (None, 5, b"t"):
+            with pytest.raises(TypeError, match="a task id is a str"):
+                await manager.create_or_tap(wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="not empty"):
+            await manager.tap("")
+        for after in (True, 1.5, "x"):
+            with pytest.raises(TypeError, match="number of an event"):
+                manager.subscribe("t", after=after)  # type: ignore[arg-type]
+
+
+def test_a_class_in_place_of_an_object_is_refused_when_it_is_given() -> None:
+    with pytest.raises(TypeError, match=r"NoOpHook is a class; give an object, NoOpHook\(\.\.\.\)"):
+        open_queue_manager(hook=NoOpHook)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="InMemoryTaskStore is a class"):
+        open_queue_manager(InMemoryTaskStore)  # type: ignore[arg-type]
+
+
+@within(5)
+async def test_whatever_a_store_raises_when_it_is_read_is_a_store_error(autojump_clock: object) -> None:
+    store = FlakyStore(error=OSError("secret"))
+    store.unreadable = True
+    async with open_queue_manager(store) as manager:
+        for call in (manager.create_or_tap, manager.tap):
+            with pytest.raises(StoreError) as caught:
+                await call("t")
+            assert isinstance(caught.value.__cause__, OSError)
+            assert "secret" not in str(caught.value)

@@ -34,8 +34,10 @@ def naive(state: Task | None, event: object) -> Task | None:
     if isinstance(event, Message):
         return state
     if isinstance(event, Task):
-        if state is not None and state.status.state.is_final and event.status.state is not state.status.state:
-            raise TaskTerminalError
+        if state is not None and state.status.state.is_final:
+            if event.status.state is not state.status.state:
+                raise TaskTerminalError
+            return state
         return event
     assert isinstance(event, TaskStatusUpdateEvent | TaskArtifactUpdateEvent)
     if state is None:
@@ -464,3 +466,11 @@ def test_the_frozen_task_is_made_when_asked_for_and_kept() -> None:
 
 def _asking(said: Message) -> TaskStatus:
     return attrs.evolve(status("t", TaskState.INPUT_REQUIRED).status, message=said)
+
+
+@pytest.mark.parametrize("state", FINAL)
+def test_a_task_that_is_over_is_not_replaced_by_a_replay_of_its_end(state):
+    before = reduce(None, task("t", state, "the end", history=[message("hello")]))
+
+    assert before is not None
+    assert reduce(before, Task(id="t", status=TaskStatus(state=state))) is before

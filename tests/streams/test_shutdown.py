@@ -135,10 +135,13 @@ async def test_a_call_after_the_end_is_a_runtime_error_that_says_what_to_do(auto
     # What was handed out before is closed, each in its own way.
     with pytest.raises(EventQueueClosedError):
         await child.receive()
-    with pytest.raises(EventQueueClosedError):
-        await queue.enqueue(artifact("t"))
-    with pytest.raises(EventQueueClosedError):
-        await queue.tap()
+    for late in (lambda: queue.enqueue(artifact("t")), lambda: child.enqueue(artifact("t")), queue.tap):
+        with pytest.raises(EventQueueClosedError) as caught:
+            await late()
+        assert isinstance(caught.value, RuntimeError)
+        assert "use it inside the `async with open_queue_manager()` block" in str(caught.value)
+    with pytest.raises(RuntimeError, match="ended with its manager"):
+        queue.enqueue_nowait(artifact("t"))
     await child.aclose()
     await queue.aclose()
 

@@ -1,5 +1,6 @@
 """The commands and their options; what they do is in a module each, imported when it is run."""
 
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
@@ -58,10 +59,16 @@ def demo() -> None:
 
 
 def _run(command: Callable[[], Awaitable[None]]) -> None:
+    status = 0
     try:
         trio.run(command)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except* KeyboardInterrupt:
+        status = 130  # as shells count it: 128 and the number of SIGINT
+    except* BrokenPipeError:
+        status = 1
+        # Whoever read the output is gone; the interpreter must not try to flush it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(status)
 
 
 def _fail(reason: str) -> None:

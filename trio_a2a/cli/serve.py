@@ -75,7 +75,7 @@ def load_agent(target: str) -> Agent | A2AApp:
         if exc.name is not None and (module_name == exc.name or module_name.startswith(f"{exc.name}.")):
             raise ServeError(f"there is no module {module_name!r} (from {here})") from None
         raise ServeError(f"module {module_name!r} cannot be imported: {exc}") from exc
-    except Exception as exc:  # boundary around user code: its import may raise anything
+    except (Exception, SystemExit) as exc:  # boundary around user code: its import may raise anything
         raise ServeError(f"module {module_name!r} cannot be imported: {type(exc).__name__}: {exc}") from exc
     for part in attribute.split("."):
         try:
@@ -88,8 +88,11 @@ def load_agent(target: str) -> Agent | A2AApp:
 def _as_agent(found: Any, target: str) -> Agent | A2AApp:
     if isinstance(found, Agent | A2AApp):
         return found
-    name = getattr(found, "__name__", type(found).__name__)
-    description = (inspect.getdoc(found) or f"The agent {name}.").strip()
+    named = found
+    while isinstance(named, partial):
+        named = named.func
+    name = getattr(named, "__name__", type(named).__name__)
+    description = (inspect.getdoc(named) or f"The agent {name}.").strip()
     try:
         return Agent(agent_card(name, description), found)
     except TypeError:

@@ -135,7 +135,7 @@ class Agent:
     Raises:
         TypeError: The executor is no coroutine function; or it, the store, the provider, the hook or the authenticator
             lacks a method, or has one that is none.
-        ValueError: The error table is unknown, or the card declares what is not configured.
+        ValueError: The error table is unknown, or the card declares what is not configured, or has one skill id twice.
     """
 
     def __init__(
@@ -170,6 +170,10 @@ class Agent:
         self.push = push
         self.extended_card = extended_card
         self.card = self.completed(card)
+        if isinstance(extended_card, AgentCard):
+            self.completed(extended_card)  # what it declares wrongly is told now, and not to its first caller
+        elif extended_card is not None and not callable(extended_card):
+            raise TypeError(f"extended_card is an AgentCard, or a function that returns one; not {extended_card!r}")
         self.executor = _executor(executor)
         self.store = store
         self.state_provider = state_provider
@@ -186,12 +190,14 @@ class Agent:
         return f"<Agent {self.card.name!r}>"
 
     def completed(self, card: AgentCard) -> AgentCard:
-        """Return a card of this agent with its capabilities as they are: what it leaves open follows what is
-        configured.
+        """Return a card of this agent with its capabilities: what it leaves open follows what is configured.
 
         Raises:
-            ValueError: It declares what is not configured.
+            ValueError: It declares what is not configured, or two skills have one id.
         """
+        skill_ids = [skill.id for skill in card.skills]
+        if len(set(skill_ids)) < len(skill_ids):
+            raise ValueError(f"each skill of a card has an id of its own, these have not: {skill_ids}")
         push, extended_card = self.push is not None, self.extended_card is not None
         declared = card.capabilities
         for name, configured, argument in (

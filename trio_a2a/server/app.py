@@ -23,13 +23,14 @@ from ..errors import A2AError, InternalError, UnavailableError
 from ..streams import QueueManager, open_queue_manager
 from ..types import AgentInterface
 from ..wire.jsonrpc import error_response
+from ..wire.rest import error_body
 from .agent import Agent
 from .call import Call
 from .card import CARD_PATH, ServedCard, with_interfaces
 from .http import Receive, Scope, Send
 from .jsonrpc import JsonRpcBinding
 from .operations import Operations
-from .request import JSON_TYPE, SERVED_VERSIONS, Request, respond
+from .request import JSON_TYPE, SERVED_VERSIONS, Request, error_headers, respond
 from .rest import RestBinding
 
 __all__ = ["A2AApp"]
@@ -38,6 +39,8 @@ _logger = logging.getLogger("trio_a2a.server")
 
 # What a raw path may hold as it is; servers that give no raw path have decoded the rest already.
 _PATH_CHARACTERS = "/%:@!$&'()*+,;=~-._"
+
+_NOT_RUNNING = UnavailableError("The agent is not running", retry_after=1)
 
 
 @attrs.frozen(kw_only=True)
@@ -63,10 +66,17 @@ class A2AApp:
             server, or from each request.
 
     Raises:
-        ValueError: A path does not begin with a slash.
+        TypeError: The agent is no `Agent`.
+        ValueError: A path does not begin with a slash, or the URL is not absolute.
     """
 
     def __init__(self, agent: Agent, *, rpc_path: str = "/", rest_path: str = "/", url: str | None = None) -> None:
+        if not isinstance(agent, Agent):
+            raise TypeError(f"an A2AApp is made of an Agent, not of {agent!r}; write A2AApp(Agent(card, ...))")
+        if not isinstance(url, str | None):
+            raise TypeError(f"url is a str, not {url!r}")
+        if url is not None and not url.startswith(("http://", "https://")):
+            raise ValueError(f"url is absolute, https://host/path, because the card gives it to clients; {url!r} is not")
         for path in (rpc_path, rest_path):
             if not path.startswith("/"):
                 raise ValueError(f"a path begins with a slash, {path!r} does not")
@@ -228,7 +238,7 @@ class A2AApp:
 
     async def _call_rest(self, request: Request, receive: Receive, send: Send, path: str) -> None:
         if self._running is None:
-            await _unavailable(send)
+            await respond(send, 503, error_body(_NOT_RUNNING), JSON_TYPE, error_headers(_NOT_RUNNING))
         else:
             binding = self._running.rest
             call = await self._call(request, send, binding)
@@ -266,12 +276,14 @@ def _path_below_mount(scope: Scope) -> str:
     root: str = scope.get("root_path", "")
     raw: bytes | None = scope.get("raw_path")
     path = scope["path"] if raw is None else raw.decode("latin-1").partition("?")[0]
-    return quote(path, safe=_PATH_CHARACTERS).removeprefix(root)
+    # The mount point is given decoded, whatever the path is.
+    below = quote(path, safe=_PATH_CHARACTERS)
+    encoded_root = quote(root, safe=_PATH_CHARACTERS.replace("%", ""))
+    return below.removeprefix(root if below.startswith(root) else encoded_root)
 
 
 async def _unavailable(send: Send) -> None:
-    error = UnavailableError("The agent is not running")
-    await respond(send, 503, error_response(None, error), JSON_TYPE, [(b"retry-after", b"1")])
+    await respond(send, 503, error_response(None, _NOT_RUNNING), JSON_TYPE, error_headers(_NOT_RUNNING))
 
 
 async def _method_not_allowed(send: Send, allowed: bytes) -> None:

@@ -14,7 +14,15 @@ from ..abc import Envelope
 from ..errors import A2AError, ContentTypeNotSupportedError, InternalError, MethodNotFoundError, error_row
 from ..wire import from_dict, to_json
 from ..wire.headers import VERSION, choose_version
-from ..wire.jsonrpc import RequestId, RpcRequest, error_response, parse_request, result_response, salvage_id
+from ..wire.jsonrpc import (
+    RequestId,
+    RpcRequest,
+    error_response,
+    parse_request,
+    result_head,
+    result_response,
+    salvage_id,
+)
 from ..wire.sse import escaped, frame
 from .agent import Agent
 from .call import Call, require_streaming
@@ -97,12 +105,12 @@ class JsonRpcBinding:
             _logger.exception("a JSON-RPC request failed")
             await self._answer_error(request, send, id_, InternalError(), call)
         else:
-            await respond(send, 200, result_response(id_, result), JSON_TYPE, request.echoed(call))
+            headers = [*METHODS[rpc.method].headers, *request.echoed(call)]
+            await respond(send, 200, result_response(id_, result), JSON_TYPE, headers)
 
-    @staticmethod
-    def _parsed(request: Request, body: bytes) -> RpcRequest:
+    def _parsed(self, request: Request, body: bytes) -> RpcRequest:
         choose_version(request.parameter(VERSION), SERVED_VERSIONS)
-        rpc = parse_request(body)
+        rpc = parse_request(body, max_depth=self._agent.limits.max_json_depth)
         if rpc.method not in METHODS and rpc.method not in STREAMS:
             raise MethodNotFoundError
         return rpc
@@ -121,7 +129,7 @@ class JsonRpcBinding:
         params = from_dict(rpc.params, method.request)
         writer = SseWriter(
             send,
-            frames=partial(_frame, rpc.id),
+            frames=partial(_frame, escaped(result_head(rpc.id))),
             failure=lambda error: frame(escaped(error_response(rpc.id, error))),
             limits=self._agent.limits,
             headers=request.echoed(call),
@@ -146,6 +154,6 @@ class _WrongContentTypeError(ContentTypeNotSupportedError):
 _HTTP_ONLY = {BodyTooLargeError: 413, _WrongContentTypeError: 415}
 
 
-def _frame(id_: RequestId, envelope: Envelope) -> bytes:
+def _frame(head: bytes, envelope: Envelope) -> bytes:
     """Return the frame of an event; the event itself is encoded once, whoever else reads it."""
-    return frame(result_response(id_, envelope.encoded(encode_event)), id=envelope.sequence)
+    return frame(b"%b%b}" % (head, envelope.encoded(encode_event)), id=envelope.sequence)

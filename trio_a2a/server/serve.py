@@ -59,6 +59,7 @@ async def serve(
 
     Raises:
         OSError: The address cannot be listened on.
+        TypeError: It is neither an agent nor an application.
         ValueError: ``grpc_port`` was given: this version serves JSON-RPC only.
 
     Cancellation: everything ends at once.
@@ -66,6 +67,8 @@ async def serve(
     if grpc_port is not None:
         raise ValueError("grpc_port: this version of trio_a2a does not serve gRPC; leave it out")
     app = agent_or_app if isinstance(agent_or_app, A2AApp) else A2AApp(agent_or_app)
+    if not isinstance(url, str | None):
+        raise TypeError(f"url is a str, not {url!r}")
     listeners = await open_listeners(host, port, ssl_context=ssl_context)
     if url is None:
         bound_host, bound_port = listener_addresses(listeners)[0]

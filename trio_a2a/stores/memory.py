@@ -44,11 +44,15 @@ class InMemoryTaskStore(TaskStore, EventLog, TaskStateProvider):
 
     Raises:
         ValueError: The grace period is negative.
+
+    Attributes:
+        grace_period: As given.
     """
 
     def __init__(self, grace_period: float = 15.0, clock: Clock | None = None) -> None:
         if not grace_period >= 0:
             raise ValueError(f"grace_period must be 0 or more seconds, not {grace_period!r}")
+        self.grace_period = grace_period
         self._grace = timedelta(seconds=grace_period)
         self._clock = clock if clock is not None else TrioClock()
         self._rows: dict[str, _Row] = {}

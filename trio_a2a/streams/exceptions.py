@@ -4,7 +4,13 @@ import trio
 
 from ..abc import CloseReason
 
-__all__ = ["EventQueueClosedError", "NoTaskQueueError", "SubscriberLaggedError", "TaskIdMismatchError"]
+__all__ = [
+    "EventQueueClosedError",
+    "ManagerEndedError",
+    "NoTaskQueueError",
+    "SubscriberLaggedError",
+    "TaskIdMismatchError",
+]
 
 
 class EventQueueClosedError(trio.EndOfChannel):
@@ -20,6 +26,15 @@ class EventQueueClosedError(trio.EndOfChannel):
         self.reason = reason
         because = f" ({reason.name})" if reason is not None else ""
         super().__init__(f"the event queue of task {task_id!r} is closed{because}")
+
+
+class ManagerEndedError(EventQueueClosedError, RuntimeError):
+    """The queue is closed because its manager's block has been left; using it afterwards is misuse."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(task_id)
+        what_to_do = "use it inside the `async with open_queue_manager()` block"
+        self.args = (f"the queue of task {task_id!r} ended with its manager; {what_to_do}",)
 
 
 class SubscriberLaggedError(trio.BrokenResourceError):

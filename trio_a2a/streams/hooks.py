@@ -52,6 +52,8 @@ def require_coroutines(implementation: object, role: str, names: tuple[str, ...]
     Raises:
         TypeError: It lacks a method, or has one that is no coroutine function; the text names it.
     """
+    if inspect.isclass(implementation):
+        raise TypeError(f"{role}: {implementation.__name__} is a class; give an object, {implementation.__name__}(...)")
     for name in names:
         method = getattr(implementation, name, None)
         kind = type(implementation).__name__

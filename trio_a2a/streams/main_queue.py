@@ -26,7 +26,7 @@ from ..types import Message
 from .admission import admit
 from .child_queue import ChildQueue
 from .close_handle import HookCalls
-from .exceptions import EventQueueClosedError
+from .exceptions import EventQueueClosedError, ManagerEndedError
 from .processor import Accepted, Processor
 from .reducer import WorkingTask
 from .statistics import MainQueueStatistics, Tally
@@ -40,6 +40,9 @@ _logger = logging.getLogger("trio_a2a.streams")
 
 FINISH_SECONDS = 5.0
 """How long what was accepted may take to be stored once the queue is being ended from outside."""
+
+_CLOCK_SKEW = 0.01
+"""Seconds to wait at least before a finished task is asked for again whether it takes late events."""
 
 Mark = Callable[[WorkingTask | None], None]
 
@@ -99,6 +102,8 @@ class MainQueue:
         self._loading: trio.CancelScope | None = None
         self._shield: trio.CancelScope | None = None
         self._runs: list[trio.CancelScope] = []
+        self._ends_with_grace = False
+        self._grace_scope = trio.CancelScope()
         self._scheduled: list[trio.CancelScope] = []
         self._work_deadline = math.inf
         # For the layer that runs agents: what it keeps for as long as the queue lives.
@@ -154,7 +159,7 @@ class MainQueue:
         """
         admit(self.task_id, event)
         if self._closed:
-            raise EventQueueClosedError(self.task_id)
+            raise self._closed_error()
         self._permits.acquire_nowait()
         self._put(event)
 
@@ -285,7 +290,7 @@ class MainQueue:
         """Wait for a permit and put the item in. Shaped like a channel's send: first put, then yield."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed:
-            raise EventQueueClosedError(self.task_id)
+            raise self._closed_error()
         try:
             self._permits.acquire_nowait()
         except trio.WouldBlock:
@@ -348,7 +353,7 @@ class MainQueue:
     def _register(self, *, snapshot: bool = False) -> ChildQueue:
         """Make a child between two batches. There is no checkpoint here: snapshot and registration are one step."""
         if self._closed:
-            raise EventQueueClosedError(self.task_id)
+            raise self._closed_error()
         manager = self._manager
         info = SubscriberInfo(id=next(manager._subscriber_ids), opened_at=manager._clock.now())
         child = ChildQueue(self, info.id, manager._queue_size, info)
@@ -358,7 +363,29 @@ class MainQueue:
         self._children[info.id] = child
         manager._subscribers += 1
         self._hold()
+        if self._processor.finalized_at is not None and not self._ends_with_grace:
+            self._ends_with_grace = True
+            self._open_nursery().start_soon(self._end_with_grace, name=f"grace period of task {self.task_id}")
         return child
+
+    async def _end_with_grace(self) -> None:
+        """End the subscribers of a finished task when nothing can come any more: no late event is taken then.
+
+        How long that is only the provider knows. One that does not tell (`TaskStateProvider.grace_period` is optional)
+        is asked once, and if the task is active then, its subscribers stay until they leave.
+        """
+        with self._grace_scope:
+            while await self._manager._is_active(self.task_id):
+                finalized_at = self._processor.finalized_at
+                left = None if finalized_at is None else self._manager._grace_left(finalized_at)
+                if left is None:
+                    await trio.sleep_forever()
+                else:
+                    # At least a moment: the store's clock may be a little behind.
+                    await trio.sleep_until(trio.current_time() + max(left, _CLOCK_SKEW))
+        if not self._grace_scope.cancelled_caught:
+            self._ends_with_grace = False
+            await self._close_children(tuple(self._children.values()), CloseReason.FINAL)
 
     async def _welcome(self, child: ChildQueue) -> None:
         """Run the hook for a new child; if that is cancelled, the child is gone."""
@@ -482,11 +509,18 @@ class MainQueue:
         if not (self._needs or self._in_flight):
             self._stop_accepting()
 
+    def _closed_error(self) -> Exception:
+        """Return why nothing can be done with a closed queue; after the manager's end it is misuse."""
+        if self._gone.is_set() and self._manager._closed:
+            return ManagerEndedError(self.task_id)
+        return EventQueueClosedError(self.task_id)
+
     def _stop_accepting(self) -> None:
         """Leave the manager's map and close the inbox. Idempotent; producers that wait are turned away."""
         if self._closed:
             return
         self._closed = True
+        self._grace_scope.cancel(reason="the task's queue is closed")
         self._manager._forget(self)
         self._inbox.close()
         for _ in range(self._permits.statistics().tasks_waiting):

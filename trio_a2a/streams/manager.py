@@ -12,8 +12,9 @@ It is past 400 lines because the whole public API of the core is here, and much 
 import itertools
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, final
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from typing import Any, final
 
 import trio
 
@@ -25,10 +26,8 @@ from .child_queue import ChildQueue
 from .exceptions import EventQueueClosedError, NoTaskQueueError
 from .hooks import HOOK_METHODS, NoOpHook, overrides, require_coroutines
 from .main_queue import FINISH_SECONDS, MainQueue
+from .processor import read_task
 from .statistics import QueueManagerStatistics, Tally
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
 
 __all__ = ["QueueManager", "open_queue_manager"]
 
@@ -42,7 +41,7 @@ PROVIDER_METHODS = ("is_task_active", "is_task_finalized")
 class QueueManager:
     """The queues of all live tasks, made by `open_queue_manager`.
 
-    Every method raises RuntimeError when the manager's block has been left.
+    Every method but `statistics` raises RuntimeError when the manager's block has been left; so do those of its queues.
 
     Attributes:
         store: Where the tasks are kept.
@@ -101,6 +100,7 @@ class QueueManager:
 
         Cancellation: a checkpoint. When it is cancelled, no subscriber is left and ``on_unsubscribe`` has run.
         """
+        _require_task_id(task_id)
         queue = await self._open(task_id)
         return await self._joined(queue)
 
@@ -114,8 +114,9 @@ class QueueManager:
         Cancellation: as `create_or_tap`.
         """
         await self._check_accepting()
+        _require_task_id(task_id)
         if task_id not in self._queues:
-            stored = await self.store.get(task_id)
+            stored = await read_task(self.store, task_id)
             if task_id not in self._queues and (stored is None or stored.task.status.state.is_final):
                 return None
         return await self.create_or_tap(task_id)
@@ -171,7 +172,7 @@ class QueueManager:
 
     def subscribe(
         self, task_id: str, *, snapshot: bool = True, after: int | None = None
-    ) -> "AbstractAsyncContextManager[ChildQueue]":
+    ) -> AbstractAsyncContextManager[ChildQueue]:
         """Subscribe for the length of a block: ``async with manager.subscribe(id) as child``.
 
         Opens the task's queue at need. Leaving the block closes the child; `StreamCloseHandle.abort_streams` ends the
@@ -190,6 +191,10 @@ class QueueManager:
         Cancellation: entering is a checkpoint, and leaves nothing behind when it is cancelled; so is leaving.
         """
         self._check_open()
+        _require_task_id(task_id)
+        number: object = after
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+            raise TypeError(f"after is the number of an event, not {after!r}")
         return self._subscription(task_id, snapshot=snapshot, after=after)
 
     def statistics(self) -> QueueManagerStatistics:
@@ -307,6 +312,14 @@ class QueueManager:
             _logger.exception("the state provider could not say whether task %s is active", task_id)
             return False
 
+    def _grace_left(self, finalized_at: datetime) -> float | None:
+        """Return the seconds until a finished task takes no more late events; None if the provider does not say."""
+        grace_period = getattr(self._provider, "grace_period", None)
+        if grace_period is None:
+            return None
+        left: float = grace_period - (self._clock.now() - finalized_at).total_seconds()
+        return left
+
     def _forget(self, queue: MainQueue) -> None:
         if self._queues.get(queue.task_id) is queue:
             del self._queues[queue.task_id]
@@ -359,8 +372,7 @@ class QueueManager:
             _logger.warning("the queues did not end within %s s and are cancelled", FINISH_SECONDS)
 
 
-@asynccontextmanager
-async def open_queue_manager(
+def open_queue_manager(
     store: TaskStore | None = None,
     *,
     state_provider: TaskStateProvider | None = None,
@@ -369,7 +381,7 @@ async def open_queue_manager(
     lag_grace: float = 1.0,
     hook_timeout: float = 5.0,
     idle_timeout: float | None = 300.0,
-) -> AsyncIterator[QueueManager]:
+) -> AbstractAsyncContextManager[QueueManager]:
     """Open the stream core for the length of an ``async with`` block.
 
     Leaving the block refuses new work, stores what was accepted (five seconds), cancels runs and closes children
@@ -411,19 +423,24 @@ async def open_queue_manager(
     require_coroutines(hook, "hook", HOOK_METHODS)
     if state_provider is not None:
         require_coroutines(state_provider, "state_provider", PROVIDER_METHODS)
+    return _running_manager(
+        store,
+        state_provider,
+        hook,
+        queue_size=queue_size,
+        lag_grace=lag_grace,
+        hook_timeout=hook_timeout,
+        idle_timeout=idle_timeout,
+    )
 
+
+@asynccontextmanager
+async def _running_manager(
+    store: TaskStore, state_provider: TaskStateProvider | None, hook: TaskStreamLifecycleHook, **options: Any
+) -> AsyncIterator[QueueManager]:
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
-        manager = QueueManager(
-            store,
-            state_provider,
-            hook,
-            queue_size=queue_size,
-            lag_grace=lag_grace,
-            hook_timeout=hook_timeout,
-            idle_timeout=idle_timeout,
-            nursery=nursery,
-        )
+        manager = QueueManager(store, state_provider, hook, nursery=nursery, **options)
         nursery.start_soon(manager._keep_house, name="queue manager")
         try:
             yield manager
@@ -436,3 +453,10 @@ async def open_queue_manager(
             nursery.cancel_scope.cancel(reason="the queue manager was closed")
     if failure is not None:
         raise failure
+
+
+def _require_task_id(task_id: object) -> None:
+    if not isinstance(task_id, str):
+        raise TypeError(f"a task id is a str, not {task_id!r}")
+    if not task_id:
+        raise ValueError("a task id is not empty")

@@ -24,6 +24,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from copy import copy
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, final
 from uuid import uuid4
@@ -31,7 +32,7 @@ from uuid import uuid4
 import attrs
 import trio
 
-from ..abc import CloseReason, Envelope, StreamEvent, TaskChange
+from ..abc import CloseReason, Envelope, StoredTask, StreamEvent, TaskChange, TaskStore
 from ..errors import (
     A2AError,
     InternalError,
@@ -49,7 +50,7 @@ from .reducer import WorkingTask, failure_update, reduce
 if TYPE_CHECKING:
     from .main_queue import MainQueue
 
-__all__ = ["Accepted", "Processor"]
+__all__ = ["Accepted", "Processor", "read_task"]
 
 _logger = logging.getLogger("trio_a2a.streams")
 
@@ -95,6 +96,7 @@ class Processor:
     Attributes:
         state: The task as subscribers have seen it; None where there is none.
         sequence: The number of the last event in it.
+        finalized_at: When it became final, by the clock of whoever saw it first; None before.
         owner: Id of the task's principal.
         tenant: The task's tenant.
         dropping: Set by an immediate close: what is not begun is dropped.
@@ -117,6 +119,7 @@ class Processor:
         self.tenant = tenant
         self.state: WorkingTask | None = None
         self.sequence = 0
+        self.finalized_at: datetime | None = None
         self.dropping = False
         self.is_new = False
         self._ask = False
@@ -131,14 +134,15 @@ class Processor:
         """Read the stored task.
 
         Raises:
-            StoreError: The store could not read it; or whatever else it raises.
+            StoreError: The store could not read it.
         """
-        stored = None if self.is_new else await self._store.get(self._queue.task_id)
+        stored = None if self.is_new else await read_task(self._store, self._queue.task_id)
         if stored is not None:
             self.state = WorkingTask.of(stored.task)
             self.sequence = stored.sequence
             self.owner = stored.owner
             self.tenant = stored.tenant
+            self.finalized_at = stored.finalized_at
 
     async def run(self) -> None:
         """Process until the inbox is closed and empty."""
@@ -340,6 +344,8 @@ class Processor:
         children = tuple(queue._children.values())
         # One block without a checkpoint: a subscriber that joins afterwards has these events in its snapshot.
         self.state, self.sequence = last.state, last.sequence
+        if last.finalizes:
+            self.finalized_at = self._manager._clock.now()
         batch = tuple(step.envelope for step in steps if step.envelope is not None)
         full = self._offer(children, batch, finalizes=last.finalizes) if batch else []
         if last.error is not None:
@@ -394,6 +400,20 @@ class Processor:
                 _logger.info("task %s: subscriber %s lagged and is cut off", self._queue.task_id, child.id)
             failure = partial(SubscriberLaggedError, self._queue.task_id)
             await self._queue._close_children(lagged, CloseReason.LAGGED, failure=failure)
+
+
+async def read_task(store: TaskStore, task_id: str) -> StoredTask | None:
+    """Read a task; whatever the store raises is a StoreError.
+
+    Raises:
+        StoreError: The store could not read it.
+    """
+    try:
+        return await store.get(task_id)
+    except StoreError:
+        raise
+    except Exception as exc:  # boundary to the store
+        raise _persistence_error(exc, task_id) from exc
 
 
 def _persistence_error(exc: Exception, task_id: str) -> StoreError:

@@ -259,6 +259,8 @@ def _replaced(state: WorkingTask | None, task: Task, message: Message | None) ->
     if state is not None and state.id != task.id:
         raise TaskIdMismatchError(state.id, task.id)
     _check_state(state, task.status.state)
+    if state is not None and state.is_final:
+        return state  # a replay
     new = WorkingTask.of(task if task.context_id or state is None else attrs.evolve(task, context_id=state.context_id))
     return new if message is None or message in task.history else _with_message(new, message)
 

@@ -40,6 +40,10 @@ class _Outside(TaskStore, EventLog, TaskStateProvider):
     async def events(self, task_id: str, after: int) -> Sequence[Envelope]:
         return await self.inner.events(task_id, after)
 
+    @property
+    def grace_period(self) -> float:
+        return self.inner.grace_period
+
     async def is_task_active(self, task_id: str) -> bool:
         return await self.inner.is_task_active(task_id)
 

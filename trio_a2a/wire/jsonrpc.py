@@ -14,7 +14,9 @@ __all__ = [
     "RpcRequest",
     "check_depth",
     "error_response",
+    "parse_document",
     "parse_request",
+    "result_head",
     "result_response",
     "salvage_id",
 ]
@@ -22,8 +24,8 @@ __all__ = [
 RequestId = str | int | None
 
 MAX_DEPTH = 100
-"""Levels of nesting that a request may have: deep enough for any document, far below what a parser can be made to
-recurse through (orjson itself stops at 1024)."""
+"""Levels of nesting that a request may have unless it is said otherwise: as many as a value of the protocol may have
+(orjson itself stops at 1024)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -41,24 +43,36 @@ class RpcRequest:
     params: dict[str, Any]
 
 
-def _parse(body: bytes | bytearray) -> Any:
+def parse_document(body: bytes | bytearray) -> Any:
+    """Read JSON.
+
+    Raises:
+        JSONParseError: The body is no JSON.
+        InvalidRequestError: It is nested more deeply than the parser goes.
+    """
     try:
         return orjson.loads(body)
-    except orjson.JSONDecodeError:
+    except orjson.JSONDecodeError as exc:
+        if exc.msg.startswith("depth limit"):
+            raise InvalidRequestError("The request is nested too deeply") from None
         raise JSONParseError from None
 
 
-def parse_request(body: bytes | bytearray) -> RpcRequest:
+def parse_request(body: bytes | bytearray, *, max_depth: int = MAX_DEPTH) -> RpcRequest:
     """Read a request.
+
+    Args:
+        body: Its JSON.
+        max_depth: Levels of nesting that it may have.
 
     Raises:
         JSONParseError: The body is no JSON.
         InvalidRequestError: It is no JSON-RPC 2.0 request with an id, or a batch, or nested too deeply.
     """
-    return _request_of(_parse(body))
+    return _request_of(parse_document(body), max_depth)
 
 
-def _request_of(document: Any) -> RpcRequest:
+def _request_of(document: Any, max_depth: int) -> RpcRequest:
     if isinstance(document, list):
         raise InvalidRequestError("Batch requests are not supported")
     if not isinstance(document, dict):
@@ -75,8 +89,8 @@ def _request_of(document: Any) -> RpcRequest:
         violations.append(FieldViolation("method", "Must be a string"))
     if params is not None and not isinstance(params, dict):
         violations.append(FieldViolation("params", "Must be an object"))
-    if not violations and _too_deep(document):
-        violations.append(FieldViolation("params", f"Nested more than {MAX_DEPTH} levels deep"))
+    if not violations and _too_deep(document, max_depth):
+        violations.append(FieldViolation("params", f"Nested more than {max_depth} levels deep"))
     if violations:
         raise InvalidRequestError(violations=violations)
     return RpcRequest(id=id_, method=method, params=params if params is not None else {})
@@ -85,8 +99,8 @@ def _request_of(document: Any) -> RpcRequest:
 def salvage_id(body: bytes | bytearray) -> RequestId:
     """Return the id of a request that is refused before it is looked at; None if there is no telling."""
     try:
-        document = _parse(body)
-    except JSONParseError:
+        document = parse_document(body)
+    except (JSONParseError, InvalidRequestError):
         return None
     id_ = document.get("id") if isinstance(document, dict) else None
     return id_ if _is_id(id_) else None
@@ -96,20 +110,20 @@ def _is_id(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
-def check_depth(document: Any) -> None:
+def check_depth(document: Any, max_depth: int = MAX_DEPTH) -> None:
     """Refuse a document that is nested too deeply.
 
     Raises:
-        InvalidRequestError: It is nested more than `MAX_DEPTH` levels deep.
+        InvalidRequestError: It is nested more than ``max_depth`` levels deep.
     """
-    if _too_deep(document):
-        raise InvalidRequestError(f"The request is nested more than {MAX_DEPTH} levels deep")
+    if _too_deep(document, max_depth):
+        raise InvalidRequestError(f"The request is nested more than {max_depth} levels deep")
 
 
-def _too_deep(document: Any) -> bool:
-    """Tell whether the document is nested more than `MAX_DEPTH` levels deep; walks level by level, no recursion."""
+def _too_deep(document: Any, max_depth: int) -> bool:
+    """Tell whether the document is nested too deeply; walks level by level, no recursion."""
     level = [document]
-    for _ in range(MAX_DEPTH):
+    for _ in range(max_depth):
         level = [
             item
             for container in level
@@ -123,7 +137,12 @@ def _too_deep(document: Any) -> bool:
 
 def result_response(id: RequestId, result: bytes) -> bytes:
     """Return a response with a result that is JSON already."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(id), result)
+    return b"%b%b}" % (result_head(id), result)
+
+
+def result_head(id: RequestId) -> bytes:
+    """Return what stands before the result, for responses that are put together from pieces; behind it comes ``}``."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":' % orjson.dumps(id)
 
 
 def error_response(id: RequestId, error: A2AError) -> bytes:

@@ -8,9 +8,10 @@ from .head import BadRequestError
 from .responses import HttpDate, refusal
 
 # After a refusal the client may still be sending. Closing at once would make the kernel send a reset, which can
-# destroy the refusal before the client reads it; so what comes is read and dropped, so much and so long.
+# destroy the refusal before the client reads it; so what comes is read and dropped, so much and so long. Many clients
+# send their whole body before they read, and a body a little past the usual bound (16 MiB) should get its 413.
 LINGER_TIMEOUT = 2.0
-LINGER_SIZE = 1024 * 1024
+LINGER_SIZE = 64 * 1024 * 1024
 _READ_SIZE = 64 * 1024
 # For the close_notify of TLS; a plain socket closes at once.
 CLOSE_TIMEOUT = 1.0
