@@ -103,7 +103,7 @@ class MainQueue:
         self._shield: trio.CancelScope | None = None
         self._runs: list[trio.CancelScope] = []
         self._ends_with_grace = False
-        self._grace_scope = trio.CancelScope()
+        self._grace_scope: trio.CancelScope | None = None
         self._scheduled: list[trio.CancelScope] = []
         self._work_deadline = math.inf
         # For the layer that runs agents: what it keeps for as long as the queue lives.
@@ -372,17 +372,17 @@ class MainQueue:
         """End the subscribers of a finished task when nothing can come any more: no late event is taken then.
 
         How long that is only the provider knows. One that does not tell (`TaskStateProvider.grace_period` is optional)
-        is asked once, and if the task is active then, its subscribers stay until they leave.
+        is asked for each subscriber, and if the task is active then, its subscribers stay until they leave.
         """
-        with self._grace_scope:
-            while await self._manager._is_active(self.task_id):
+        with trio.CancelScope() as self._grace_scope:
+            while not self._closed and await self._manager._is_active(self.task_id):
                 finalized_at = self._processor.finalized_at
                 left = None if finalized_at is None else self._manager._grace_left(finalized_at)
                 if left is None:
-                    await trio.sleep_forever()
-                else:
-                    # At least a moment: the store's clock may be a little behind.
-                    await trio.sleep_until(trio.current_time() + max(left, _CLOCK_SKEW))
+                    self._ends_with_grace = False  # the next subscriber asks again
+                    return
+                # At least a moment: the store's clock may be a little behind.
+                await trio.sleep_until(trio.current_time() + max(left, _CLOCK_SKEW))
         if not self._grace_scope.cancelled_caught:
             self._ends_with_grace = False
             await self._close_children(tuple(self._children.values()), CloseReason.FINAL)
@@ -520,7 +520,8 @@ class MainQueue:
         if self._closed:
             return
         self._closed = True
-        self._grace_scope.cancel(reason="the task's queue is closed")
+        if self._grace_scope is not None:
+            self._grace_scope.cancel(reason="the task's queue is closed")
         self._manager._forget(self)
         self._inbox.close()
         for _ in range(self._permits.statistics().tasks_waiting):
