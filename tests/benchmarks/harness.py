@@ -1,19 +1,23 @@
 """Runs the contenders: their environments, their processes, their turns."""
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import attrs
 
-from .rows import CONTENDERS, Comparison, Contender, Number, Row
+from .rows import CLIENT, CONTENDERS, SERVER_REQUIREMENT, Comparison, Contender, Number, Row
 
 ROOT = Path(__file__).parents[2]
 _SDK_ENVIRONMENT = ROOT / ".bench-venv"
@@ -22,6 +26,7 @@ _SDK_STAMP = _SDK_ENVIRONMENT / "requirement.txt"
 
 _INSTALL_SECONDS = 600
 _WORKER_SECONDS = 180
+_END_SECONDS = 10
 
 
 class BenchmarkError(Exception):
@@ -86,16 +91,72 @@ def _processor() -> int | None:
     return max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
+def client_processor() -> int | None:
+    """Return the processor of the HTTP rows' client; another one than the servers', if there is one."""
+    return min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
 def _run(contender: Contender, job: Mapping[str, Any]) -> dict[str, float]:
-    """Run a worker and return its numbers."""
+    """Run a contender and return its numbers."""
+    job = {**job, **contender.options}
+    if not contender.serves:
+        return _work(contender, job)
+    with serving(contender, job) as server:
+        return _work(CLIENT, {**job, **server, "cpu": client_processor()})
+
+
+def _command(contender: Contender, job: Mapping[str, Any]) -> list[str]:
     python = _SDK_PYTHON if contender.foreign else Path(sys.executable)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    command = [str(python), "-m", f"{__package__}.{contender.module}", json.dumps(job)]
+    return [str(python), "-m", f"{__package__}.{contender.module}", json.dumps(job)]
+
+
+def _environment(contender: Contender) -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**ours, **contender.environment, "PYTHONHASHSEED": "0"}
+
+
+@contextmanager
+def serving(contender: Contender, job: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+    """Run a server for the length of a block; gives its process id and its port."""
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            _command(contender, job),
+            cwd=ROOT,
+            env=_environment(contender),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # Whatever happens, it ends: then what waits for its first line, or for an answer of it, does too.
+        end = threading.Timer(_WORKER_SECONDS, process.kill)
+        end.start()
+        try:
+            line = process.stdout.readline()
+            if not line:
+                process.wait()
+                errors.seek(0)
+                raise BenchmarkError(f"{contender.module} did not start:\n{_tail(errors.read())}")
+            yield {"pid": process.pid, **json.loads(line)}
+            process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_END_SECONDS)
+        finally:
+            process.kill()
+            end.cancel()
+
+
+def _work(contender: Contender, job: Mapping[str, Any]) -> dict[str, float]:
+    """Run a worker to its end and return its numbers."""
     try:
         done = subprocess.run(
-            command,
+            _command(contender, job),
             cwd=ROOT,
-            env={**environment, **contender.environment, "PYTHONHASHSEED": "0"},
+            env=_environment(contender),
             capture_output=True,
             text=True,
             timeout=_WORKER_SECONDS,
@@ -120,7 +181,7 @@ def sdk_requirement() -> str:
 
 
 def prepare(rows: Sequence[Row], tell: Callable[[str], None]) -> None:
-    """Make the environment that holds `a2a-sdk`, if the rows need it and it is not there.
+    """Make the environment that holds `a2a-sdk` and its HTTP server, if the rows need it and it is not there.
 
     Raises:
         BenchmarkError: It cannot be made.
@@ -129,14 +190,23 @@ def prepare(rows: Sequence[Row], tell: Callable[[str], None]) -> None:
         return
     requirement = sdk_requirement()
     # The stamp is written last: without it, or with another one, the environment is made anew.
-    stamp = f"{requirement} on {sys.version.split()[0]}\n"
+    stamp = f"{requirement} {SERVER_REQUIREMENT} on {sys.version.split()[0]}\n"
     if _SDK_STAMP.exists() and _SDK_STAMP.read_text() == stamp:
         return
     tell(f"installing {requirement} into {_SDK_ENVIRONMENT.name}")
     shutil.rmtree(_SDK_ENVIRONMENT, ignore_errors=True)
     for command in (
         [sys.executable, "-m", "venv", str(_SDK_ENVIRONMENT)],
-        [str(_SDK_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement],
+        [
+            str(_SDK_PYTHON),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            requirement,
+            SERVER_REQUIREMENT,
+        ],
     ):
         try:
             subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=True)

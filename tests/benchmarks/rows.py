@@ -10,6 +10,10 @@ from typing import Any
 import attrs
 
 OURS, SDK, SDK_UNTRACED, RAW, CODEC = "ours", "a2a-sdk", "a2a-sdk untraced", "raw", "codec"
+SERVED, SDK_SERVED, SDK_TUNED, CONSTANT = "ours served", "a2a-sdk served", "a2a-sdk tuned", "constant"
+
+SERVER_REQUIREMENT = "uvicorn[standard]>=0.36"
+"""What `a2a-sdk` is served with; the extra is for the contender that uses it."""
 
 _NO_TRACING = {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"}
 
@@ -21,12 +25,16 @@ class Contender:
     Attributes:
         module: The program, in this package.
         foreign: It runs in the environment of `a2a-sdk`.
+        serves: It is a server: the numbers are its client's, which is `CLIENT`.
         environment: Environment variables of its process.
+        options: What its job has beyond the row's.
     """
 
     module: str
     foreign: bool = False
+    serves: bool = False
     environment: Mapping[str, str] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 CONTENDERS: Mapping[str, Contender] = {
@@ -36,7 +44,22 @@ CONTENDERS: Mapping[str, Contender] = {
     SDK_UNTRACED: Contender(module="sdk_worker", foreign=True, environment=_NO_TRACING),
     RAW: Contender(module="raw"),
     CODEC: Contender(module="codec"),
+    SERVED: Contender(module="http_ours", serves=True),
+    # On what `pip install uvicorn` comes with.
+    SDK_SERVED: Contender(module="http_sdk", foreign=True, serves=True),
+    # At its best: without tracing, on uvloop and httptools.
+    SDK_TUNED: Contender(
+        module="http_sdk",
+        foreign=True,
+        serves=True,
+        environment=_NO_TRACING,
+        options={"loop": "uvloop", "http": "httptools"},
+    ),
+    CONSTANT: Contender(module="http_constant", serves=True, options={"checks": False}),
 }
+
+CLIENT = Contender(module="load")
+"""The client of all contenders that serve."""
 
 
 @attrs.frozen(kw_only=True)
@@ -141,6 +164,103 @@ def _burst(readers: int, windows: int) -> Row:
     )
 
 
+def _served(metric: str, other: str, *, at_least: float | None = None) -> Comparison:
+    return Comparison(
+        label=f"{metric}: ours / {other.removesuffix(' served')}",
+        over=Number(contender=SERVED, metric=metric),
+        under=Number(contender=other, metric=metric),
+        at_least=at_least,
+    )
+
+
+_CONNECTIONS = (1, 16, 64)
+
+
+def _send(binding: str, text: str) -> Row:
+    """Messages to an agent that echoes them, as a message or as a task that is complete."""
+    return Row(
+        name="send",
+        label=f"send {binding} {text.split(maxsplit=1)[0]}",
+        contenders=(SERVED, SDK_SERVED, SDK_TUNED, CONSTANT),
+        job={
+            "measure": "send",
+            "binding": binding,
+            "text": text,
+            "connections": _CONNECTIONS,
+            "warm_seconds": 0.3,
+            "seconds": 1.5,
+            "count": 10_000,
+            "checks": True,
+        },
+        quick={"warm_seconds": 0.05, "seconds": 0.2},
+        comparisons=tuple(
+            comparison
+            for count in _CONNECTIONS
+            for comparison in (
+                _served(f"N={count} sent/cpu-s", SDK_SERVED, at_least=8),
+                _served(f"N={count} sent/cpu-s", CONSTANT, at_least=0.3),
+                _served(f"N={count} sent/s", SDK_SERVED),
+                _served(f"N={count} sent/cpu-s", SDK_TUNED),
+            )
+        ),
+    )
+
+
+def _streams(label: str, *, pause: float, at_least: float | None = None) -> Row:
+    return Row(
+        name="stream",
+        label=label,
+        contenders=(SERVED, SDK_SERVED, SDK_TUNED),
+        job={
+            "measure": "streams",
+            "connections": 16,
+            "events": 100,
+            "pause": pause,
+            "warm_seconds": 0.5,
+            "seconds": 2,
+            "count": 2000,
+        },
+        quick={"warm_seconds": 0.1, "seconds": 0.3},
+        comparisons=_events(at_least),
+        turns=3 if pause else 5,
+    )
+
+
+def _broadcast(label: str, *, pause: float, at_least: float | None = None) -> Row:
+    return Row(
+        name="stream",
+        label=label,
+        contenders=(SERVED, SDK_SERVED, SDK_TUNED),
+        job={
+            "measure": "broadcast",
+            "readers": 200,
+            "window": 50,
+            "warm_windows": 1,
+            "windows": 2 if pause else 5,
+            "pause": pause,
+        },
+        quick={"window": 10, "windows": 2},
+        comparisons=(
+            *_events(at_least),
+            Comparison(
+                label="encodings / events",
+                over=Number(contender=SERVED, metric="encodings"),
+                under=Number(contender=SERVED, metric="events"),
+                at_most=1,
+            ),
+        ),
+        turns=3 if pause else 5,
+    )
+
+
+def _events(at_least: float | None) -> tuple[Comparison, ...]:
+    return (
+        _served("events/cpu-s", SDK_SERVED, at_least=at_least),
+        _served("events/s", SDK_SERVED),
+        _served("events/cpu-s", SDK_TUNED),
+    )
+
+
 def _codec(what: str, baseline: str, limit: float) -> tuple[Comparison, Comparison]:
     ours = Number(contender=CODEC, metric=what)
     return (
@@ -227,4 +347,10 @@ ROWS = (
         quick={"seconds": 0.1},
         comparisons=(*_codec("decode", "orjson.loads", 10), *_codec("encode", "orjson.dumps", 15)),
     ),
+    *(_send(binding, text) for binding in ("JSON-RPC", "HTTP+JSON") for text in ("reply hello", "complete hello")),
+    _streams("16 streams of 100 events", pause=0, at_least=6),
+    # A lone event is a write of its own: nothing is gathered, and most of what is left is the same in all servers.
+    _streams("the same, 5 ms apart", pause=0.005),
+    _broadcast("200 subscribers of a task", pause=0, at_least=6),
+    _broadcast("the same, 20 ms apart", pause=0.02),
 )

@@ -237,3 +237,20 @@ def run_worker(measurements: dict[str, Callable[[dict[str, Any]], dict[str, floa
     if job["cpu"] is not None:
         os.sched_setaffinity(0, {job["cpu"]})
     sys.stdout.write(json.dumps(measurements[job["measure"]](job)) + "\n")
+
+
+def run_server(serve: Callable[[dict[str, Any], Callable[[int], None]], None]) -> None:
+    """Be a server: take a job from the command line, say on which port it is served, and serve until stdin ends.
+
+    Args:
+        serve: Called with the job, and with what it is to call with the port when it takes connections.
+    """
+    job: dict[str, Any] = json.loads(sys.argv[1])
+    if job["cpu"] is not None:
+        os.sched_setaffinity(0, {job["cpu"]})
+
+    def announce(port: int) -> None:
+        sys.stdout.write(json.dumps({"port": port}) + "\n")
+        sys.stdout.flush()
+
+    serve(job, announce)

@@ -36,6 +36,7 @@ def name_of(vector):
 # --- Canonical cards ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("C-201", "C-203", "C-204", "C-205", "C-206")
 @pytest.mark.parametrize("case", CANONICAL, ids=name_of)
 def test_the_canonical_card_is_that_of_the_vector(case):
     assert canonical_card(case["input"]).decode() == case["canonical"]
@@ -77,6 +78,7 @@ def test_the_payload_is_the_canonical_form_of_the_signed_card():
     assert canonical_card(SIGNATURES["signedCard"]).decode() == SIGNATURES["payload"]
 
 
+@pytest.mark.requirement("C-200", "C-216")
 @pytest.mark.parametrize("vector", SIGNATURES["mustVerify"], ids=str)
 def test_what_must_verify_does_by_each_of_its_keys(vector):
     card = SIGNATURES[vector["card"]]
@@ -107,6 +109,7 @@ def forbidden(vector):
 FORBIDDEN = [vector for vector in SIGNATURES["mustFail"] if forbidden(vector) is not None]
 
 
+@pytest.mark.requirement("C-211")
 @pytest.mark.parametrize("loose", [False, True], ids=["strict", "loose"])
 @pytest.mark.parametrize("vector", FORBIDDEN, ids=name_of)
 def test_what_must_fail_does(vector, loose):
@@ -120,6 +123,7 @@ def test_the_vector_that_has_no_signature_has_a_test_of_its_own():
     assert vector["why"].startswith("HS256")
 
 
+@pytest.mark.requirement("C-210")
 @pytest.mark.parametrize("signer", [signer for signer in SIGNERS if signer["privateJwkParts"]], ids=name_of)
 def test_what_we_sign_with_the_keys_of_the_vectors_verifies(signer):
     header = signer["protectedDecoded"]

@@ -58,6 +58,7 @@ def test_there_is_one_class_for_each_message():
     assert {cls.__name__ for cls in VALUE_CLASSES} == set(MODEL["messages"])
 
 
+@pytest.mark.requirement("C-001", "C-013")
 @pytest.mark.parametrize("name", MODEL["messages"])
 def test_the_fields_are_those_of_the_model(name):
     ours = [
@@ -105,6 +106,7 @@ def test_the_oneofs_are_those_of_the_model(name):
     assert [json_names[member] for member in cls._oneof] == [member for group in oneofs.values() for member in group]
 
 
+@pytest.mark.requirement("C-002")
 @pytest.mark.parametrize(("name", "enum"), [("TaskState", TaskState), ("Role", Role)])
 def test_the_enums_are_those_of_the_model(name, enum):
     assert set(MODEL["enums"]) == {"TaskState", "Role"}
@@ -172,6 +174,7 @@ def test_protojson_vectors(case):
         assert caught.value.violations
 
 
+@pytest.mark.requirement("C-006", "C-007")
 @pytest.mark.parametrize("case", load("vectors/timestamps.json")["cases"], ids=case_name)
 def test_timestamp_vectors(case):
     members = {"state": "TASK_STATE_WORKING", "timestamp": case["input"]}
@@ -237,12 +240,14 @@ def test_examples_are_read_and_written_unchanged(name, members):
 # --- Schema ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("C-008")
 @settings(deadline=None, max_examples=400, derandomize=True)
 @given(st.sampled_from(VALUE_CLASSES).flatmap(values))
 def test_what_is_written_is_valid_by_the_schema(value):
     assert_emittable(json.loads(to_json(value)), type(value).__name__)
 
 
+@pytest.mark.requirement("C-001", "C-002", "C-008")
 @pytest.mark.parametrize("name", MODEL["messages"])
 def test_every_type_survives_the_round_trip_and_the_schema(name):
     cls = getattr(types, name)

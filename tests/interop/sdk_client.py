@@ -1,6 +1,6 @@
-"""The asyncio SDK's own client, driven over JSON-RPC: a program of its own, with an event loop of its own.
+"""The asyncio SDK's own client, driven over one binding: a program of its own, with an event loop of its own.
 
-    python sdk_client.py URL
+    python sdk_client.py URL JSONRPC|HTTP+JSON
 
 It resolves the card at the URL, makes the client that the card calls for, goes through the operations, and prints one
 JSON object with what each step brought. Values are the SDK's own messages, in their JSON form.
@@ -63,12 +63,13 @@ async def resubscribe(client):
     return {"id": id_, "sent": sent, "joined": joined, "live": live, "canceled": canceled}
 
 
-async def main(url):
+async def main(url, binding):
     async with httpx.AsyncClient(timeout=10) as http:
         card = await A2ACardResolver(http, url).get_agent_card()
         results = {"card": MessageToDict(card)}
-        streaming = ClientFactory(ClientConfig(httpx_client=http)).create(card)
-        blocking = ClientFactory(ClientConfig(httpx_client=http, streaming=False)).create(card)
+        options = {"httpx_client": http, "supported_protocol_bindings": [binding]}
+        streaming = ClientFactory(ClientConfig(**options)).create(card)
+        blocking = ClientFactory(ClientConfig(**options, streaming=False)).create(card)
 
         (sent,) = await collect(blocking.send_message(request("hello from the asyncio SDK")))
         results["sent"] = sent
@@ -96,4 +97,4 @@ async def main(url):
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

@@ -24,6 +24,8 @@ needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("a2a") is None, reason="the package a2a-sdk is not installed (extra: dev)"
 )
 
+over_both_bindings = pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+
 
 @asynccontextmanager
 async def echo_agent():
@@ -52,9 +54,9 @@ async def line(stream):
     return text.decode().strip()
 
 
-async def drive(url):
+async def drive(url, binding):
     done = await trio.run_process(
-        [sys.executable, CLIENT, url], capture_stdout=True, capture_stderr=True, check=False, env=ENVIRONMENT
+        [sys.executable, CLIENT, url, binding], capture_stdout=True, capture_stderr=True, check=False, env=ENVIRONMENT
     )
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
@@ -76,10 +78,11 @@ def texts(parts):
 
 @needs_sdk
 @pytest.mark.requirement("S7-PEERS")
+@over_both_bindings
 @within(60)
-async def test_the_asyncio_sdk_s_client_goes_through_all_operations_against_the_echo_agent():
+async def test_the_asyncio_sdk_s_client_goes_through_all_operations_against_the_echo_agent(binding):
     async with echo_agent() as (url, _):
-        results = await drive(url)
+        results = await drive(url, binding)
 
     assert results["card"]["name"] == "Echo"
     assert results["card"]["capabilities"]["streaming"] is True
@@ -112,10 +115,11 @@ async def test_the_asyncio_sdk_s_client_goes_through_all_operations_against_the_
 
 @needs_sdk
 @pytest.mark.requirement("S7-PEERS")
+@over_both_bindings
 @within(60)
-async def test_our_errors_are_the_asyncio_sdk_s_errors():
+async def test_our_errors_are_the_asyncio_sdk_s_errors(binding):
     async with echo_agent() as (url, _):
-        errors = (await drive(url))["errors"]
+        errors = (await drive(url, binding))["errors"]
     assert {name: error["error"] for name, error in errors.items()} == {
         "get unknown": "TaskNotFoundError",
         "cancel unknown": "TaskNotFoundError",

@@ -133,7 +133,7 @@ async def test_what_is_no_json_is_a_parse_error_with_id_null(autojump_clock):
         ({"jsonrpc": "1.0", "id": 7, "method": "GetTask"}, 7, ["jsonrpc"]),
         ({"id": "x", "method": "GetTask"}, "x", ["jsonrpc"]),
         ({"jsonrpc": "2.0", "id": 7}, 7, ["method"]),
-        ({"jsonrpc": "2.0", "id": 7, "method": "GetTask", "params": ["x"]}, 7, ["params"]),
+        ({"jsonrpc": "2.0", "id": 7, "method": "GetTask", "params": "x"}, 7, ["params"]),
         ("hello", None, None),
     ],
     ids=[

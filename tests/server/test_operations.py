@@ -223,6 +223,7 @@ async def test_a_task_that_ends_between_the_check_and_the_subscription_leaves_no
     assert states(events) == expected[after]
 
 
+@pytest.mark.requirement("C-076")
 @within(5)
 async def test_sixty_readers_that_join_while_events_flow_each_see_every_event_behind_their_snapshot(autojump_clock):
     async def agent(_context, updater):

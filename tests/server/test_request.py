@@ -32,6 +32,7 @@ def test_repeated_headers_are_joined():
     assert asked.requested_extensions() == ("urn:a", "urn:b")
 
 
+@pytest.mark.requirement("C-257")
 def test_of_repeated_query_parameters_the_first_counts():
     assert request(query=b"a=1&a=2&b=%20%C3%BC&c=").query == {"a": "1", "b": " ü", "c": ""}
 

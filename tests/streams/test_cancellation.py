@@ -70,8 +70,8 @@ class Watch:
         seen = manager.statistics()
         assert (seen.queues, seen.subscribers, seen.hook_errors) == (0, 0, 0)
         for queue in self.queues:
-            inbox = queue._inbox.statistics()
-            assert (inbox.open_send_channels, inbox.open_receive_channels) == (0, 0)
+            assert queue._inbox.closed
+            assert not queue._inbox
             assert queue._nursery is None
             assert queue._gone.is_set()
             assert not queue._marks

@@ -51,6 +51,7 @@ def test_timestamps_before_1970_are_cut_downwards_too():
     assert status.timestamp == datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
+@pytest.mark.requirement("C-004")
 def test_other_zones_become_utc():
     east = timezone(timedelta(hours=2))
     status = TaskStatus(state=TaskState.WORKING, timestamp=datetime(2026, 3, 14, 11, 0, tzinfo=east))

@@ -87,6 +87,7 @@ def test_the_point_and_the_exponent_stand_where_ecmascript_puts_them(number, tex
     assert canonical_json(number).decode() == text
 
 
+@pytest.mark.requirement("C-201")
 def test_the_sample_object_of_the_rfc_is_written_as_there():
     """RFC 8785, section 3.2.4."""
     value = {
@@ -275,6 +276,7 @@ def a_card(**members):
     )
 
 
+@pytest.mark.requirement("C-205")
 def test_required_members_stay_though_they_are_empty():
     members = json.loads(canonical_card(a_card()))
     assert members["description"] == ""
@@ -282,6 +284,7 @@ def test_required_members_stay_though_they_are_empty():
     assert members["skills"] == [{"description": "", "id": "s", "name": "S", "tags": []}]
 
 
+@pytest.mark.requirement("C-203", "C-204")
 def test_members_with_presence_stay_if_they_are_set():
     card = a_card(documentation_url="", capabilities=AgentCapabilities(streaming=False))
     members = json.loads(canonical_card(card))
@@ -290,6 +293,7 @@ def test_members_with_presence_stay_if_they_are_set():
     assert "iconUrl" not in members
 
 
+@pytest.mark.requirement("C-206")
 def test_defaults_without_presence_go():
     raw = to_dict(a_card())
     raw["supportedInterfaces"][0]["tenant"] = ""
@@ -326,6 +330,7 @@ def test_a_struct_of_the_greatest_depth_has_a_canonical_form():
     assert canonical_card(card)
 
 
+@pytest.mark.requirement("C-202")
 def test_only_the_signatures_of_the_card_itself_go():
     signature = AgentCardSignature(protected="x", signature="y")
     raw = to_dict(a_card(signatures=[signature]))

@@ -15,6 +15,7 @@ def cases(name):
     return json.loads((VECTORS / name).read_text())["cases"]
 
 
+@pytest.mark.requirement("C-153")
 @pytest.mark.parametrize("case", cases("version_header.json"), ids=lambda case: f"{case['header']}-{case['served']}")
 def test_the_version_vectors_hold(case):
     if case["result"] == "error":
@@ -39,6 +40,7 @@ def test_what_is_echoed_of_a_version_is_short_and_printable():
     assert len(requested) <= 20
 
 
+@pytest.mark.requirement("C-165")
 @pytest.mark.parametrize("case", cases("extensions_header.json"), ids=lambda case: str(case["headerLines"]))
 def test_the_extension_vectors_hold(case):
     assert list(parse_extensions(case["headerLines"])) == case["uris"]

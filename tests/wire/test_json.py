@@ -67,6 +67,7 @@ def test_what_is_decoded_is_frozen_and_of_the_class():
     assert attrs.evolve(message, task_id="t").task_id == "t"
 
 
+@pytest.mark.requirement("C-001")
 def test_members_are_written_in_camel_case_and_left_out_when_empty():
     assert to_json(Message(message_id="m", role=Role.USER, parts=[Part(text="")], context_id="c")) == (
         b'{"messageId":"m","role":"ROLE_USER","parts":[{"text":""}],"contextId":"c"}'
@@ -90,6 +91,7 @@ def test_required_members_are_always_written():
     assert to_dict(page) == {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0}
 
 
+@pytest.mark.requirement("C-003", "C-005")
 def test_timestamps_have_three_digits_and_a_z():
     status = TaskStatus(state=TaskState.WORKING, timestamp=datetime(99, 1, 2, 3, 4, 5, tzinfo=UTC))
     assert to_dict(status)["timestamp"] == "0099-01-02T03:04:05.000Z"
@@ -119,6 +121,7 @@ def test_of_equal_keys_the_last_wins():
     assert from_json(b'{"id":"a","id":"b"}', GetTaskRequest).id == "b"
 
 
+@pytest.mark.requirement("C-012")
 def test_unknown_members_are_ignored():
     text = b'{"id":"t","x":1,"status":{"state":"TASK_STATE_WORKING","y":null},"history":[]}'
     assert from_json(text, Task) == Task(id="t", status=TaskStatus(state=TaskState.WORKING))

@@ -79,6 +79,7 @@ def path_variables(operation):
     return [part.strip("{}").split("}")[0] for part in operation["rest"]["path"].split("/") if part.startswith("{")]
 
 
+@pytest.mark.requirement("C-177", "C-251")
 @pytest.mark.parametrize("tenant", ["", "acme", "a/b ü", "tasks/x", "message:send"], ids=repr)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation["operation"])
 def test_every_operation_has_its_route_with_and_without_a_tenant(operation, tenant):
@@ -112,6 +113,7 @@ def test_the_routes_are_those_of_the_operations_and_no_more():
     assert offered == {operation["operation"] for operation in OPERATIONS}
 
 
+@pytest.mark.requirement("C-262")
 def test_a_subscription_is_by_get_or_post():
     """Ambiguity A-01."""
     expected = {"GET": "SubscribeToTask", "POST": "SubscribeToTask"}
@@ -248,6 +250,7 @@ def test_no_path_is_too_odd(path):
 # --- Query strings --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("C-254", "C-256")
 def test_every_parameter_of_a_list_is_read_as_its_type():
     """C-254, C-256."""
     query = {
@@ -278,6 +281,7 @@ def test_a_false_boolean_is_set():
     assert from_dict(members, ListTasksRequest).include_artifacts is False
 
 
+@pytest.mark.requirement("C-256")
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -96,6 +96,7 @@ def reasons(raw, keys=KEY, **options):
 # --- Signing --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("C-200")
 @pytest.mark.parametrize("algorithm", CARD_ALGORITHMS)
 def test_a_signed_card_verifies_with_the_public_key(algorithm):
     key = key_for(algorithm)
@@ -111,6 +112,7 @@ def test_an_ed448_key_signs_by_eddsa_too():
     assert verify_card(sign_card(CARD, key, kid="k1", algorithm="EdDSA"), key).algorithm == "EdDSA"
 
 
+@pytest.mark.requirement("C-207", "C-208")
 def test_the_protected_header_names_algorithm_type_and_key():
     protected = SIGNED.signatures[0].protected
     assert "=" not in protected
@@ -118,6 +120,7 @@ def test_the_protected_header_names_algorithm_type_and_key():
     assert SIGNED.signatures[0].header is None
 
 
+@pytest.mark.requirement("C-209")
 def test_the_place_of_the_keys_is_in_the_protected_header():
     signed = sign_card(CARD, KEY, kid="k1", jku=JKU)
     assert json.loads(decode(signed.signatures[0].protected, MAX_HEADER, ""))["jku"] == JKU
@@ -129,6 +132,7 @@ def test_the_unprotected_header_is_carried_along():
     assert verify_card(signed, KEY).card == signed
 
 
+@pytest.mark.requirement("C-202", "C-216")
 def test_signatures_are_added_to_those_there_are():
     """Rotation: the old and the new key sign the same card."""
     newer = key_for("ES256", "newer")
@@ -238,6 +242,7 @@ def test_trusted_keys_may_come_in_each_form(keys):
     assert verify_card(RAW, keys).kid == "k1"
 
 
+@pytest.mark.requirement("C-212")
 @pytest.mark.parametrize(
     "keys",
     [
@@ -295,6 +300,7 @@ def test_a_key_is_used_within_its_dates(dates):
     assert "say what time it is" in reason
 
 
+@pytest.mark.requirement("C-214")
 @pytest.mark.parametrize(
     ("dates", "reason"),
     [
@@ -380,6 +386,7 @@ def test_the_place_of_the_keys_is_not_told_by_default():
     assert told(JKU) is None
 
 
+@pytest.mark.requirement("C-212")
 @pytest.mark.parametrize(
     ("jku", "host"),
     [
@@ -397,6 +404,7 @@ def test_the_place_of_the_keys_is_told_if_its_host_is_allowed(jku, host):
     assert told(jku, allow_jku=[host]) == jku
 
 
+@pytest.mark.requirement("C-215")
 @pytest.mark.parametrize(
     "jku",
     [
@@ -483,6 +491,7 @@ def test_the_errors_have_one_base_that_is_no_wire_error():
     assert str(error) == "No valid signature on the agent card (first; second)"
 
 
+@pytest.mark.requirement("C-211")
 @pytest.mark.parametrize(
     "change",
     [

@@ -16,7 +16,7 @@ from ..errors import A2AError, InternalError, StoreError, TaskNotCancelableError
 from ..streams import EventQueueClosedError, MainQueue
 from ..types import Task, TaskState
 from .context import RequestContext
-from .runner import RunReports, TaskRuns, apart_from_cancellation
+from .runner import ApartFromCancellation, RunReports, TaskRuns
 from .updater import TaskUpdater
 
 __all__ = ["cancel_task"]
@@ -114,7 +114,7 @@ async def _ask_agent(
 ) -> None:
     """Await the agent's own `cancel`."""
     try:
-        with apart_from_cancellation(queue.task_id), trio.CancelScope(deadline=deadline) as budget:
+        with ApartFromCancellation(queue.task_id), trio.CancelScope(deadline=deadline) as budget:
             await executor.cancel(attrs.evolve(context, message=None), updater)
     except TaskNotCancelableError:
         raise

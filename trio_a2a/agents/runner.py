@@ -11,9 +11,9 @@ processor, in order with the events, and may go away at any time without touchin
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
+from types import TracebackType
 from typing import final
 
 import attrs
@@ -34,7 +34,7 @@ from ..types import Message, Task, TaskState, TaskStatusUpdateEvent
 from .context import RequestContext
 from .updater import Reports, TaskUpdater
 
-__all__ = ["AGENT_FAILED", "Run", "RunReports", "TaskRuns", "apart_from_cancellation", "start_run"]
+__all__ = ["AGENT_FAILED", "ApartFromCancellation", "Run", "RunReports", "TaskRuns", "start_run"]
 
 _logger = logging.getLogger("trio_a2a.agents")
 
@@ -53,10 +53,12 @@ class TaskRuns:
     Attributes:
         cancel_turn: Held by the cancellation that has its turn.
         active: The runs that go on, or wait for the one before them.
+        starting: How many more are about to be started.
     """
 
     cancel_turn: trio.StrictFIFOLock = attrs.Factory(trio.StrictFIFOLock)
     active: list["Run"] = attrs.Factory(list)
+    starting: int = 0
 
     @classmethod
     def of(cls, queue: MainQueue) -> "TaskRuns":
@@ -215,7 +217,7 @@ class Run:
             self.error = UnsupportedOperationError(f"The task is {state.status.state.name} and takes no more messages")
             return
         try:
-            with apart_from_cancellation(self.queue.task_id), self._scope:
+            with ApartFromCancellation(self.queue.task_id), self._scope:
                 context = await make_context(state.task() if state is not None else None)
                 self._updater = updater = TaskUpdater(
                     RunReports(self.queue, self),
@@ -297,6 +299,8 @@ class Run:
             _logger.warning("task %s: its end was not stored within %s s", self.queue.task_id, _LAST_WORDS_SECONDS)
 
     async def _flush(self) -> None:
+        if self.queue._is_flushed:
+            return
         try:
             await self.queue.flush()
         except StoreError:
@@ -345,18 +349,27 @@ def start_run(
     return run
 
 
-@contextmanager
-def apart_from_cancellation(task_id: str) -> Iterator[None]:
-    """Take an agent's errors out of a group that holds the cancellation of the whole queue too.
+@final
+class ApartFromCancellation:
+    """Takes an agent's errors out of a group that holds the cancellation of the whole queue too.
 
     An agent with a nursery raises such a group when it fails while everything is ended. What is left is only the
     cancellation, which goes on to who asked for it. A group without one is an exception like any other.
     """
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        errors, rest = group.split(Exception)
-        if errors is None or rest is None:
-            raise
-        _logger.error("the agent failed while task %s was being ended", task_id, exc_info=errors)
-        raise rest from None
+
+    __slots__ = ("_task_id",)
+
+    def __init__(self, task_id: str) -> None:
+        self._task_id = task_id
+
+    def __enter__(self) -> None:
+        """Nothing is prepared."""
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if isinstance(exc, BaseExceptionGroup):
+            errors, rest = exc.split(Exception)
+            if errors is not None and rest is not None:
+                _logger.error("the agent failed while task %s was being ended", self._task_id, exc_info=errors)
+                raise rest from None

@@ -10,7 +10,6 @@ all.
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, final
-from uuid import uuid4
 
 import attrs
 import trio
@@ -32,6 +31,7 @@ from ..types import (
     TaskStatusUpdateEvent,
     as_parts,
 )
+from ..types.identifier import new_id
 
 __all__ = ["ArtifactWriter", "MessageLike", "Reports", "TaskUpdater"]
 
@@ -216,7 +216,7 @@ class TaskUpdater:
             raise InvalidAgentResponseError("The agent sent an artifact without parts")
         await self._begin_task()
         if artifact_id is None:
-            artifact_id = str(uuid4())
+            artifact_id = new_id()
         artifact = Artifact(
             artifact_id=artifact_id,
             name=name or "",
@@ -246,7 +246,7 @@ class TaskUpdater:
         of an empty text that has ``last_chunk``; the stored artifact does not show it. A block that is left by an
         exception leaves the artifact open.
         """
-        writer = ArtifactWriter(self, artifact_id or str(uuid4()), name, description)
+        writer = ArtifactWriter(self, artifact_id or new_id(), name, description)
         yield writer
         await writer._close()
 

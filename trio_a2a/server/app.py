@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import attrs
 import trio
@@ -76,7 +76,7 @@ class A2AApp:
         if not isinstance(url, str | None):
             raise TypeError(f"url is a str, not {url!r}")
         if url is not None and not url.startswith(("http://", "https://")):
-            raise ValueError(f"url is absolute, https://host/path, because the card gives it to clients; {url!r} is not")
+            raise ValueError(f"url is absolute, https://host/path, since the card gives it to clients; {url!r} is not")
         for path in (rpc_path, rest_path):
             if not path.startswith("/"):
                 raise ValueError(f"a path begins with a slash, {path!r} does not")
@@ -88,6 +88,9 @@ class A2AApp:
         self._served_url: str | None = None
         self._running: _Running | None = None
         self._card: tuple[tuple[AgentInterface, ...], ServedCard] | None = None
+        # One is kept of what is made of requests: an application is reached under one name nearly always.
+        self._reached: tuple[tuple[str, str], tuple[AgentInterface, ...]] | None = None
+        self._extensions = frozenset(extension.uri for extension in agent.card.capabilities.extensions)
 
     def __repr__(self) -> str:
         return f"<A2AApp {self.agent.card.name!r}: {'running' if self._running else 'not running'}>"
@@ -204,7 +207,6 @@ class A2AApp:
 
     def _served_card(self, request: Request, started: datetime) -> ServedCard:
         interfaces = self._interfaces(request)
-        # One is kept: an application is reached under one name nearly always.
         if self._card is None or self._card[0] != interfaces:
             card = self.agent.signed(with_interfaces(self.agent.card, interfaces))
             self._card = interfaces, ServedCard.of(card, started)
@@ -213,17 +215,21 @@ class A2AApp:
     def _interfaces(self, request: Request) -> tuple[AgentInterface, ...]:
         """Return the interfaces under which the request's client reaches the application, JSON-RPC first."""
         scope = request.scope
-        root_path: str = scope.get("root_path", "")
+        root_path = _mount_point(scope)
         base = self._url or self._served_url
         if base is None:
             host = request.headers.get("host") or "{}:{}".format(*scope.get("server") or ("localhost", 80))
             base = f"{scope.get('scheme', 'http')}://{host}{root_path}"
+        if self._reached is not None and self._reached[0] == (base, root_path):
+            return self._reached[1]
         # Where it is mounted the slash belongs to its address: without one a parent redirects, at best.
         urls = {"JSONRPC": base + (self._rpc_path or ("/" if root_path else "")), "HTTP+JSON": base + self._rest_path}
-        return tuple(
+        interfaces = tuple(
             AgentInterface(url=url, protocol_binding=binding, protocol_version=SERVED_VERSIONS[0])
             for binding, url in urls.items()
         )
+        self._reached = (base, root_path), interfaces
+        return interfaces
 
     async def _call_jsonrpc(self, request: Request, receive: Receive, send: Send) -> None:
         if request.method != "POST":
@@ -252,8 +258,7 @@ class A2AApp:
         except A2AError as exc:
             await binding.refuse(request, send, exc)
             return None
-        declared = {extension.uri for extension in self.agent.card.capabilities.extensions}
-        activated = tuple(uri for uri in request.requested_extensions() if uri in declared)
+        activated = tuple(uri for uri in request.requested_extensions() if uri in self._extensions)
         return Call(principal=principal, extensions=activated, interfaces=self._interfaces(request))
 
     async def _authenticated(self, request: Request) -> Principal:
@@ -272,14 +277,18 @@ class A2AApp:
 
 def _path_below_mount(scope: Scope) -> str:
     """Return the raw path below the mount point: percent-encoded, so that a slash in an id is none of the path."""
-    # ASGI servers pass the mount point in root_path, and differ in whether the path still has it.
-    root: str = scope.get("root_path", "")
     raw: bytes | None = scope.get("raw_path")
-    path = scope["path"] if raw is None else raw.decode("latin-1").partition("?")[0]
-    # The mount point is given decoded, whatever the path is.
-    below = quote(path, safe=_PATH_CHARACTERS)
-    encoded_root = quote(root, safe=_PATH_CHARACTERS.replace("%", ""))
-    return below.removeprefix(root if below.startswith(root) else encoded_root)
+    path = quote(scope["path"] if raw is None else raw.partition(b"?")[0], safe=_PATH_CHARACTERS)
+    # ASGI servers pass the mount point in root_path, decoded, and differ in whether the path still has it. Clients
+    # differ in what they encode, so both are compared as what they mean.
+    root: str = scope.get("root_path", "").rstrip("/")
+    mount = "/".join(path.split("/")[: root.count("/") + 1])
+    return path[len(mount) :] if unquote(mount) == unquote(root) else path
+
+
+def _mount_point(scope: Scope) -> str:
+    """Return the path of the mount point, percent-encoded; servers give it decoded."""
+    return quote(scope.get("root_path", ""), safe=_PATH_CHARACTERS)
 
 
 async def _unavailable(send: Send) -> None:

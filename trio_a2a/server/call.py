@@ -77,24 +77,22 @@ class StreamSlots:
         self._of_principal: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, task_id: str | None, principal: Principal) -> Iterator[None]:
+    def taken(self, task_id: str, principal: Principal) -> Iterator[None]:
         """Hold a place for the length of a block.
 
         Args:
-            task_id: The task; None for one that is only being made.
+            task_id: The task, which may be one that is only being made.
             principal: The caller; the anonymous one is everybody, and has no bound of its own.
 
         Raises:
             RateLimitedError: There is none.
         """
         limits = self._limits
-        if task_id is not None and self._of_task[task_id] >= limits.streams_per_task:
+        if self._of_task[task_id] >= limits.streams_per_task:
             raise RateLimitedError("The task has too many open streams", retry_after=_RETRY_AFTER)
         if principal.id and self._of_principal[principal.id] >= limits.streams_per_principal:
             raise RateLimitedError("There are too many open streams", retry_after=_RETRY_AFTER)
-        counted = [(self._of_principal, principal.id)]
-        if task_id is not None:
-            counted.append((self._of_task, task_id))
+        counted = ((self._of_principal, principal.id), (self._of_task, task_id))
         for counter, key in counted:
             counter[key] += 1
         try:

@@ -34,6 +34,7 @@ class Limits(HttpLimits):
         header_delay: How long a stream waits for its first event before its headers are sent without one.
         keep_alive: Silence of a stream after which a comment is sent.
         stream_age: How long a stream lasts; it then ends in order, and its reader may subscribe again. None: for ever.
+        max_json_depth: Levels of nesting of a request; of a Struct in it there are 100 at most in any case.
         max_parts: Parts of one message.
         streams_per_task: Open streams of one task.
         streams_per_principal: Open streams of one principal; the anonymous one has no bound.
@@ -55,6 +56,8 @@ class Limits(HttpLimits):
     keep_alive: float = attrs.field(default=15.0, validator=_positive)
     # Long enough for nearly every task; short enough that a server behind a balancer is rid of old streams in a day.
     stream_age: float | None = attrs.field(default=24 * 3600.0, validator=_positive)
+    # As deep as a value of the protocol may be nested; what is read level by level costs as much again as the parser.
+    max_json_depth: int = attrs.field(default=100, validator=_positive)
     # A message of a person has a few; a thousand small files are an archive, which is one part.
     max_parts: int = attrs.field(default=1000, validator=_positive)
     # One event costs a write for each. A task with more readers than this wants a broadcast service in front.

@@ -69,7 +69,9 @@ class Operations:
         self._manager = manager
         self._tokens = PageTokens(agent.page_token_key)
         self._slots = StreamSlots(agent.limits)
-        self.push_configs = PushConfigs(agent.push, self._tokens, echo_secrets=agent.echo_push_secrets)
+        # A card that says it does not push is believed, whatever else the agent was given.
+        push = agent.push if agent.card.capabilities.push_notifications else None
+        self.push_configs = PushConfigs(push, self._tokens, echo_secrets=agent.echo_push_secrets)
         sending = Sending(agent, manager, self.push_configs, self._slots)
         self.send_message = sending.send_message
         self.send_streaming_message = sending.send_streaming_message
@@ -182,8 +184,8 @@ class Operations:
             async with self._manager.subscribe(request.id, after=after) as child:
                 stream = TaskStream(child)
                 state = child._joined_state
-                if state is not None and state.is_final and not child.statistics().backlog:
-                    stream.end()  # it ended between the check and the subscription, and the caller has it all
+                if state is not None and state.is_final:
+                    stream.end_with_backlog()  # it ended between the check and the subscription
                 yield stream
 
     async def _rest_of_finished(self, stored: StoredTask, after: int) -> Sequence[Envelope] | None:
@@ -302,11 +304,13 @@ class Method:
         request: The class of its request.
         run: Carries it out; None is an empty answer.
         require: Checks the capability that it needs, before the request is looked at.
+        headers: Headers of its answer over HTTP.
     """
 
     request: type[Value]
     run: Callable[[Operations, Any, Call], Awaitable[Value | None]]
     require: Callable[[Operations], None] = _nothing
+    headers: Sequence[tuple[bytes, bytes]] = ()
 
 
 @attrs.frozen
@@ -340,7 +344,10 @@ METHODS: Final[Mapping[str, Method]] = {
         DeleteTaskPushNotificationConfigRequest, Operations.delete_push_config, Operations.require_push
     ),
     "GetExtendedAgentCard": Method(
-        GetExtendedAgentCardRequest, Operations.get_extended_card, Operations.require_extended_card
+        GetExtendedAgentCardRequest,
+        Operations.get_extended_card,
+        Operations.require_extended_card,
+        headers=((b"cache-control", b"private"),),  # it may be another for each caller
     ),
 }
 

@@ -1,8 +1,10 @@
 """Push configurations: the four operations on them, and the one that comes inline with a message (section 5.7)."""
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import final
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import attrs
 
@@ -15,6 +17,7 @@ from ..types import (
     ListTaskPushNotificationConfigsResponse,
     TaskPushNotificationConfig,
 )
+from ..types.identifier import new_id
 from .page_tokens import PageTokens
 
 __all__ = ["PushConfigs"]
@@ -40,6 +43,7 @@ class PushConfigs:
         self._store = store
         self._tokens = tokens
         self._echo_secrets = echo_secrets
+        self._on_their_way: Counter[str] = Counter()
 
     def require(self) -> PushConfigStore:
         """Return the store.
@@ -60,12 +64,25 @@ class PushConfigs:
         store = self.require()
         check(config, "")
         if not config.id:
-            config = attrs.evolve(config, id=str(uuid4()))
-        known = {one.id for one in await store.list(config.task_id, limit=_MAX_PER_TASK)}
-        if len(known) >= _MAX_PER_TASK and config.id not in known:
-            raise _invalid("taskId", f"The task has {_MAX_PER_TASK} push notification configs, which is the most")
-        await store.put(config, owner=owner)
+            config = attrs.evolve(config, id=new_id())
+        with self._arriving(config.task_id) as others:
+            known = {one.id for one in await store.list(config.task_id, limit=_MAX_PER_TASK)}
+            if len(known) + others >= _MAX_PER_TASK and config.id not in known:
+                raise _invalid("taskId", f"The task has {_MAX_PER_TASK} push notification configs, which is the most")
+            await store.put(config, owner=owner)
         return config
+
+    @contextmanager
+    def _arriving(self, task_id: str) -> Iterator[int]:
+        """Count the configs that are on their way into the store; gives how many others of the task are."""
+        others = self._on_their_way[task_id]
+        self._on_their_way[task_id] += 1
+        try:
+            yield others
+        finally:
+            self._on_their_way[task_id] -= 1
+            if not self._on_their_way[task_id]:
+                del self._on_their_way[task_id]
 
     async def get(self, request: GetTaskPushNotificationConfigRequest) -> TaskPushNotificationConfig:
         """Return a config.

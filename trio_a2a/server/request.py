@@ -78,14 +78,17 @@ class Request:
         return method
 
     def parameter(self, name: str) -> str | None:
-        """Return a service parameter: the header, or else the query parameter."""
-        value = self.headers.get(name.lower())
-        return value if value is not None else self.query.get(name)
+        """Return a service parameter: the header, or else the query parameter; the case of its name does not matter."""
+        wanted = name.lower()
+        value = self.headers.get(wanted)
+        if value is not None or not self.scope.get("query_string"):
+            return value
+        return next((value for key, value in self.query.items() if key.lower() == wanted), None)
 
     def requested_extensions(self) -> tuple[str, ...]:
         """Return the URIs that the caller wants to activate."""
         value = self.parameter(EXTENSIONS)
-        return parse_extensions(()) if value is None else parse_extensions((value,))
+        return () if value is None else parse_extensions((value,))
 
     @property
     def media_type(self) -> str:

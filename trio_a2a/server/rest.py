@@ -8,8 +8,6 @@ import logging
 from functools import partial
 from typing import Any, final
 
-import orjson
-
 from ..abc import Envelope
 from ..errors import (
     A2AError,
@@ -18,14 +16,13 @@ from ..errors import (
     InternalError,
     InvalidParamsError,
     InvalidRequestError,
-    JSONParseError,
     MethodNotFoundError,
     error_row,
 )
 from ..types.value import Value
 from ..wire import from_dict, to_json
 from ..wire.headers import VERSION, choose_version
-from ..wire.jsonrpc import check_depth
+from ..wire.jsonrpc import check_depth, parse_document
 from ..wire.rest import Match, answer_type, error_body, is_json_type, match, query_members
 from ..wire.sse import escaped, frame
 from .agent import Agent
@@ -120,7 +117,8 @@ class RestBinding:
         self, request: Request, body: bytes, send: Send, call: Call, route: Match, operation: str
     ) -> None:
         try:
-            document = self._document(request, body)
+            # Subscribing has no body; what is sent as one is not looked at.
+            document = {} if operation == "SubscribeToTask" else self._document(request, body)
             require_extensions(self._agent.card, call)
             if operation in STREAMS:
                 await self._stream(request, document, send, call, route, operation)
@@ -138,7 +136,8 @@ class RestBinding:
             await self.refuse(request, send, InternalError(), call)
         else:
             answer = b"{}" if result is None else to_json(result)
-            await respond(send, 200, answer, self._content_type(request), request.echoed(call))
+            headers = [*method.headers, *request.echoed(call)]
+            await respond(send, 200, answer, self._content_type(request), headers)
 
     async def _stream(
         self, request: Request, document: dict[str, Any], send: Send, call: Call, route: Match, operation: str
@@ -163,14 +162,12 @@ class RestBinding:
             return {}
         if not is_json_type(request.headers.get("content-type")):
             raise ContentTypeNotSupportedError("A request is application/json or application/a2a+json")
-        try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            raise JSONParseError from None
+        document = parse_document(body)
         if not isinstance(document, dict):
             raise InvalidRequestError("A request is a JSON object")
-        check_depth(document)
-        return document
+        check_depth(document, self._agent.limits.max_json_depth)
+        members: dict[str, Any] = document
+        return members
 
     @staticmethod
     def _content_type(request: Request) -> bytes:

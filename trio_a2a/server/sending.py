@@ -1,10 +1,9 @@
 """Handing messages to the agent: `SendMessage` and `SendStreamingMessage` (protocol sections 5.1 and 5.2)."""
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import final
-from uuid import uuid4
 
 import attrs
 import trio
@@ -12,8 +11,8 @@ import trio
 from ..abc import StoredTask
 from ..agents.context import RequestContext
 from ..agents.runner import Run, TaskRuns, start_run
-from ..errors import ContentTypeNotSupportedError, TaskNotFoundError, UnsupportedOperationError
-from ..streams import QueueManager
+from ..errors import ContentTypeNotSupportedError, StoreError, TaskNotFoundError, UnsupportedOperationError
+from ..streams import MainQueue, QueueManager
 from ..types import (
     Message,
     Role,
@@ -22,6 +21,7 @@ from ..types import (
     Task,
     TaskPushNotificationConfig,
 )
+from ..types.identifier import new_id
 from .agent import Agent
 from .call import (
     Call,
@@ -40,6 +40,11 @@ __all__ = ["Sending"]
 
 _logger = logging.getLogger("trio_a2a.server")
 
+_DEFAULTS = SendMessageConfiguration()
+
+_FORGET_SECONDS = 5.0
+"""How long removing the push configuration of a task that was not made may take when its caller is gone."""
+
 
 @final
 class Sending:
@@ -57,6 +62,7 @@ class Sending:
         self._manager = manager
         self._push = push
         self._slots = slots
+        self._input_modes = _input_modes(agent)
 
     async def send_message(self, request: SendMessageRequest, call: Call) -> Task | Message:
         """Hand a message to the agent, and return the outcome.
@@ -70,8 +76,8 @@ class Sending:
         Cancellation: a checkpoint; the run goes on.
         """
         stored = await self._check(request, call)
-        run = await self._start(request, stored, call)
-        configuration = request.configuration or SendMessageConfiguration()
+        run = await self._start(request, stored, _task_id(stored), call)
+        configuration = request.configuration or _DEFAULTS
         if configuration.return_immediately:
             outcome = await self._first_outcome(run)
         else:
@@ -104,10 +110,12 @@ class Sending:
         """
         require_streaming(self._agent.card)
         stored = await self._check(request, call)
-        with self._slots.taken(None if stored is None else stored.task.id, call.principal), trio.CancelScope() as scope:
-            run = await self._start(request, stored, call, scope)
+        task_id = _task_id(stored)
+        configuration = request.configuration or _DEFAULTS
+        with self._slots.taken(task_id, call.principal), trio.CancelScope() as scope:
+            run = await self._start(request, stored, task_id, call, scope)
             try:
-                yield TaskStream(run=run)
+                yield TaskStream(run=run, history_length=configuration.history_length)
             finally:
                 await run.leave_stream()
 
@@ -117,13 +125,13 @@ class Sending:
         self,
         request: SendMessageRequest,
         stored: StoredTask | None,
+        task_id: str,
         call: Call,
         stream_scope: trio.CancelScope | None = None,
     ) -> Run:
         message = request.message
-        configuration = request.configuration or SendMessageConfiguration()
-        task_id = str(uuid4()) if stored is None else stored.task.id
-        context_id = (message.context_id if stored is None else stored.task.context_id) or str(uuid4())
+        configuration = request.configuration or _DEFAULTS
+        context_id = (message.context_id if stored is None else stored.task.context_id) or new_id()
         message = attrs.evolve(message, task_id=task_id, context_id=context_id)
 
         async def context(task: Task | None) -> RequestContext:
@@ -142,24 +150,43 @@ class Sending:
 
         queue = await self._manager._open(task_id, new=stored is None, owner=call.principal.id, tenant=request.tenant)
         try:
-            if len(TaskRuns.of(queue).active) > self._agent.limits.queued_sends:
-                raise too_many_queued()
             config = configuration.task_push_notification_config
-            if config is not None:
-                # Before the agent begins: a webhook hears of everything that this message brings about.
-                await self._push.create(attrs.evolve(config, task_id=task_id), call.principal.id)
-            return start_run(
-                queue,
-                self._agent.executor,
-                context,
-                stream_scope=stream_scope,
-                unmade=None if config is None or stored is not None else self._forget_configs(task_id),
-            )
+            if config is None:
+                self._require_place(TaskRuns.of(queue))
+                return start_run(queue, self._agent.executor, context, stream_scope=stream_scope)
+            with self._place_in_line(queue):
+                forget = None if stored is not None else _Forget(self._push, task_id)
+                try:
+                    # Before the agent begins: a webhook hears of everything that this message brings about.
+                    await self._push.create(attrs.evolve(config, task_id=task_id), call.principal.id)
+                    return start_run(queue, self._agent.executor, context, stream_scope=stream_scope, unmade=forget)
+                except BaseException:
+                    # The caller went away, or the server is ending: nobody else would know of the config.
+                    with trio.move_on_after(_FORGET_SECONDS, shield=True), suppress(StoreError):
+                        if forget is not None:
+                            await forget()
+                    raise
         finally:
             queue._release()
 
-    def _forget_configs(self, task_id: str) -> "_Forget":
-        return _Forget(self._push, task_id)
+    @contextmanager
+    def _place_in_line(self, queue: MainQueue) -> Iterator[None]:
+        """Hold a place among a task's messages until the run is started.
+
+        Raises:
+            RateLimitedError: There is none.
+        """
+        runs = TaskRuns.of(queue)
+        self._require_place(runs)
+        runs.starting += 1
+        try:
+            yield
+        finally:
+            runs.starting -= 1
+
+    def _require_place(self, runs: TaskRuns) -> None:
+        if len(runs.active) + runs.starting > self._agent.limits.queued_sends:
+            raise too_many_queued()
 
     async def _related(self, task_ids: tuple[str, ...], call: Call) -> tuple[Task, ...]:
         """Load the tasks that the message refers to; one that the caller cannot see is left out."""
@@ -210,15 +237,11 @@ class Sending:
 
     def _check_media_types(self, message: Message) -> None:
         """Refuse parts whose stated media type neither the card nor a skill accepts (ambiguity A-51)."""
-        card = self._agent.card
-        accepted = {
-            mode for modes in (card.default_input_modes, *(s.input_modes for s in card.skills)) for mode in modes
-        }
-        if not self._agent.check_input_modes or not all("/" in mode for mode in accepted):
-            return  # some cards list modes such as "text": there is nothing to compare with
+        if self._input_modes is None:
+            return
         for part in message.parts:
             media_type = part.media_type.partition(";")[0].strip().lower()
-            if media_type and not any(_matches(media_type, mode) for mode in accepted):
+            if media_type and not any(_matches(media_type, mode) for mode in self._input_modes):
                 raise ContentTypeNotSupportedError(metadata={"mediaType": part.media_type})
 
 
@@ -232,6 +255,18 @@ class _Forget:
 
     async def __call__(self) -> None:
         await self.push.forget(self.task_id)
+
+
+def _task_id(stored: StoredTask | None) -> str:
+    return new_id() if stored is None else stored.task.id
+
+
+def _input_modes(agent: Agent) -> frozenset[str] | None:
+    """Return the media types that the agent says it takes; None if parts are not compared with them."""
+    card = agent.card
+    modes = frozenset(card.default_input_modes).union(*(skill.input_modes for skill in card.skills))
+    # Some cards list modes such as "text": there is nothing to compare with.
+    return modes if agent.check_input_modes and all("/" in mode for mode in modes) else None
 
 
 def _matches(media_type: str, mode: str) -> bool:

@@ -10,6 +10,7 @@ from ..agents.runner import Run
 from ..errors import InternalError
 from ..streams import ChildQueue, EventQueueClosedError, SubscriberLaggedError
 from ..types import Message, Task, TaskStatusUpdateEvent
+from .call import cut
 
 __all__ = ["TaskStream"]
 
@@ -24,15 +25,24 @@ class TaskStream:
         child: The subscription's child.
         run: The run; its stream is there when it has its turn.
         events: All that there is, for a task that is over.
+        history_length: How many messages of its history a Task among the events shows; None: all.
     """
 
     def __init__(
-        self, child: ChildQueue | None = None, *, run: Run | None = None, events: Sequence[Envelope] = ()
+        self,
+        child: ChildQueue | None = None,
+        *,
+        run: Run | None = None,
+        events: Sequence[Envelope] = (),
+        history_length: int | None = None,
     ) -> None:
+        self._history_length = history_length
         self._child = child
         self._run = run
         self._events = tuple(events)
         self._received = 0
+        # How many events the stream has at most; None: that is not known.
+        self._left: int | None = None
         self._over = child is None and run is None and not events
 
     @property
@@ -41,9 +51,11 @@ class TaskStream:
         snapshot = self._run is not None and self._child is not None and self._child._joined_state is not None
         return self._received > snapshot
 
-    def end(self) -> None:
-        """Take nothing more: the caller has seen everything."""
-        self._over = True
+    def end_with_backlog(self) -> None:
+        """Take what the subscription's child holds now, and nothing more: there is no end of the task to wait for."""
+        assert self._child is not None
+        self._left = self._child.statistics().backlog
+        self._over = not self._left
 
     async def receive_batch(self) -> tuple[Envelope, ...]:
         """Wait for events, and return those that are there.
@@ -64,7 +76,17 @@ class TaskStream:
                 batch = batch[: index + 1]
                 break
         self._received += len(batch)
-        return batch
+        if self._left is not None:
+            self._left -= len(batch)
+            self._over = self._over or self._left <= 0
+        return batch if self._history_length is None else tuple(map(self._cut, batch))
+
+    def _cut(self, envelope: Envelope) -> Envelope:
+        """Return the event as this caller wants it; one that is cut is encoded for this caller alone."""
+        event = envelope.event
+        if not isinstance(event, Task) or (shown := cut(event, self._history_length)) is event:
+            return envelope
+        return Envelope(envelope.sequence, shown)
 
     async def _next_batch(self) -> tuple[Envelope, ...]:
         if self._events:

@@ -27,7 +27,8 @@ from .admission import admit
 from .child_queue import ChildQueue
 from .close_handle import HookCalls
 from .exceptions import EventQueueClosedError, ManagerEndedError
-from .processor import Accepted, Processor
+from .inbox import Inbox
+from .processor import Accepted, Item, Processor
 from .reducer import WorkingTask
 from .statistics import MainQueueStatistics, Tally
 
@@ -79,12 +80,10 @@ class MainQueue:
             sees_events=manager._hook_sees_events,
             sees_subscribers=manager._hook_sees_subscribers,
         )
-        size = manager._queue_size
-        self._permits = trio.Semaphore(size)
-        # One place more than there are permits: the processor is woken through the same channel.
-        self._inbox, inbox = trio.open_memory_channel[StreamEvent | Accepted | None](size + 1)
+        self._permits = trio.Semaphore(manager._queue_size)
+        self._inbox: Inbox[Item] = Inbox()
         self._children: dict[int, ChildQueue] = {}
-        self._processor = Processor(self, inbox, owner=owner, tenant=tenant)
+        self._processor = Processor(self, self._inbox, owner=owner, tenant=tenant)
         self._accepted = 0
         self._done = 0
         self._passed = 0
@@ -102,6 +101,8 @@ class MainQueue:
         self._loading: trio.CancelScope | None = None
         self._shield: trio.CancelScope | None = None
         self._runs: list[trio.CancelScope] = []
+        # Runs of a queue that was made just now, for its nursery.
+        self._waiting_runs: list[Callable[[], Awaitable[None]]] = []
         self._ends_with_grace = False
         self._grace_scope: trio.CancelScope | None = None
         self._scheduled: list[trio.CancelScope] = []
@@ -196,6 +197,11 @@ class MainQueue:
         if self._gone.is_set() and self._passed < self._accepted:
             raise EventQueueClosedError(self.task_id) from self._load_failure
 
+    @property
+    def _is_flushed(self) -> bool:
+        """Whether `flush` has nothing to wait for and nothing to tell."""
+        return self._accepted == self._passed and self._unreported is None
+
     async def aclose(self, *, immediate: bool = False) -> None:
         """End the queue: refuse events, finish what was accepted (5 s), end the runs, close the children (SHUTDOWN).
 
@@ -216,6 +222,8 @@ class MainQueue:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
+                while self._waiting_runs:
+                    nursery.start_soon(self._waiting_runs.pop(), name=f"run of task {self.task_id}")
                 await self._load()
                 # Cancelling the manager must not cut a commit in two: from here on the queue ends because its inbox
                 # is closed, and `_bound_shield` gives the shield its deadline.
@@ -246,6 +254,9 @@ class MainQueue:
             self._manager._ending.discard(self)
 
     async def _load(self) -> None:
+        if self._is_ready_to_run:
+            self._loaded.set()
+            return
         with trio.CancelScope() as self._loading:
             if self._ended_from_outside:
                 self._bound_shield()
@@ -261,6 +272,11 @@ class MainQueue:
             self._processor.dropping = True
             self._stop_accepting()
         self._loaded.set()
+
+    @property
+    def _is_ready_to_run(self) -> bool:
+        """Whether runs can be started although the queue's own task has not begun: there is nothing to wait for."""
+        return self._processor.is_new and self._before is None
 
     def _end_writing(self) -> None:
         """No commit comes from this queue any more: a fresh one may read the task."""
@@ -291,6 +307,16 @@ class MainQueue:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed:
             raise self._closed_error()
+        if passed is not None and self._concerns_nobody(item):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            if self._concerns_nobody(item):
+                self._accepted += 1
+                self._done += 1
+                self._passed += 1
+                passed(None)
+                return
+            if self._closed:
+                raise await self._refusal()
         try:
             self._permits.acquire_nowait()
         except trio.WouldBlock:
@@ -301,6 +327,18 @@ class MainQueue:
         else:
             self._put(item, passed)
             await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def _concerns_nobody(self, item: StreamEvent | Accepted | A2AError) -> bool:
+        """Tell whether a run's report is a direct reply to a caller who waits for it, and who is told by the mark.
+
+        There is nothing to store, and no subscriber to hand it to: the processor need not be woken.
+        """
+        return (
+            isinstance(item, Message)
+            and self._accepted == self._passed
+            and self._processor.state is None
+            and not (self._children or self._closed)
+        )
 
     async def _refusal(self) -> EventQueueClosedError:
         """Return what a producer is told, unless the queue was closed by a cancellation that this task is under too."""
@@ -313,7 +351,7 @@ class MainQueue:
             self._marks.append((self._accepted, passed))
         if not self._needs:
             self._manager._not_idle(self)
-        self._inbox.send_nowait(item if not isinstance(item, A2AError) else Accepted(item))
+        self._inbox.put(item if not isinstance(item, A2AError) else Accepted(item))
 
     def _accept_report(
         self, event: StreamEvent | A2AError, message: Message | None, passed: Mark | None
@@ -428,7 +466,7 @@ class MainQueue:
         """Run an agent in the queue's nursery, in a scope of its own, which is returned."""
         if self._closed:
             raise EventQueueClosedError(self.task_id)
-        nursery = self._open_nursery()
+        nursery = None if self._nursery is None and self._is_ready_to_run else self._open_nursery()
         scope = trio.CancelScope()
         self._runs.append(scope)
         self._had_run = True
@@ -446,7 +484,10 @@ class MainQueue:
                 self._runs.remove(scope)
                 self._release()
 
-        nursery.start_soon(in_scope, name=f"run of task {self.task_id}")
+        if nursery is None:
+            self._waiting_runs.append(in_scope)
+        else:
+            nursery.start_soon(in_scope, name=f"run of task {self.task_id}")
         return scope
 
     def _start_scheduled(self, work: Callable[[], Awaitable[object]]) -> None:
@@ -524,8 +565,9 @@ class MainQueue:
             self._grace_scope.cancel(reason="the task's queue is closed")
         self._manager._forget(self)
         self._inbox.close()
-        for _ in range(self._permits.statistics().tasks_waiting):
-            self._permits.release()
+        if not self._permits.value:
+            for _ in range(self._permits.statistics().tasks_waiting):
+                self._permits.release()
 
     def _shut_down(self, *, immediate: bool = False) -> None:
         """Begin to end the queue from outside."""

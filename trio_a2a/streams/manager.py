@@ -232,6 +232,8 @@ class QueueManager:
                 self._ending.add(queue)
                 self._nursery.start_soon(queue.run, name=f"queue of task {task_id}")
             queue._hold()
+            if new and queue._is_ready_to_run:
+                return queue
             try:
                 await queue._loaded.wait()
                 await self._check_accepting()

@@ -27,7 +27,6 @@ from copy import copy
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, final
-from uuid import uuid4
 
 import attrs
 import trio
@@ -42,15 +41,17 @@ from ..errors import (
     TaskPersistenceError,
     TaskTerminalError,
 )
-from ..types import Message, Task
+from ..types import Message, Task, TaskStatusUpdateEvent
+from ..types.identifier import new_id
 from .child_queue import ChildQueue
 from .exceptions import SubscriberLaggedError
+from .inbox import Inbox
 from .reducer import WorkingTask, failure_update, reduce
 
 if TYPE_CHECKING:
     from .main_queue import MainQueue
 
-__all__ = ["Accepted", "Processor", "read_task"]
+__all__ = ["Accepted", "Item", "Processor", "read_task"]
 
 _logger = logging.getLogger("trio_a2a.streams")
 
@@ -69,6 +70,10 @@ class Accepted:
 
     event: StreamEvent | A2AError
     message: Message | None = None
+
+
+Item = StreamEvent | Accepted | None
+"""What is in the inbox; None only wakes the processor."""
 
 
 @final
@@ -106,7 +111,7 @@ class Processor:
     def __init__(
         self,
         queue: "MainQueue",
-        inbox: "trio.MemoryReceiveChannel[StreamEvent | Accepted | None]",
+        inbox: Inbox[Item],
         *,
         owner: str,
         tenant: str,
@@ -146,29 +151,26 @@ class Processor:
 
     async def run(self) -> None:
         """Process until the inbox is closed and empty."""
-        with self._inbox:
-            self._queue._settle()
-            async for item in self._inbox:
-                batch = [] if item is None else [item]
-                await self._coalesce(batch)
-                while batch and not self.dropping:
-                    batch = await self._process(batch)
-                self._queue._distributed(len(batch))
-                if self._ask:
-                    await self._ask_provider()
-                else:
-                    self._queue._settle()
+        self._queue._settle()
+        while await self._inbox.wait():
+            batch = await self._next_batch()
+            while batch and not self.dropping:
+                batch = await self._process(batch)
+            self._queue._distributed(len(batch))
+            if self._ask:
+                await self._ask_provider()
+            else:
+                self._queue._settle()
 
     def close(self) -> None:
         """Take nothing more. Idempotent."""
-        self._inbox.close()
+        self._inbox.clear()
 
     def ask_provider(self) -> None:
         """Have the state provider asked whether the task is final, once nothing is in flight."""
         if not self._ask:
             self._ask = True
-            # There is room: the caller has seen that nothing is in flight, and one wake-up is underway at most.
-            self._queue._inbox.send_nowait(None)
+            self._inbox.put(None)
 
     async def _ask_provider(self) -> None:
         self._ask = False
@@ -177,26 +179,27 @@ class Processor:
         else:
             self._queue._settle(asked=True)
 
-    async def _coalesce(self, batch: list[StreamEvent | Accepted]) -> None:
-        """Add what else is waiting, and what comes while passes of the scheduler bring more."""
+    async def _next_batch(self) -> list[StreamEvent | Accepted]:
+        """Take what is waiting, and what comes while passes of the scheduler bring more."""
+        batch: list[StreamEvent | Accepted] = []
         self._take_waiting(batch)
         empty = 0
         for _ in range(_COALESCE_PASSES):
             before = len(batch)
-            if before == self._batch_limit:
-                return
+            if before == self._batch_limit or (before and _says_all(batch[-1])):
+                break
             await trio.lowlevel.cancel_shielded_checkpoint()
             self._take_waiting(batch)
             empty = empty + 1 if len(batch) == before else 0
             if empty == _EMPTY_PASSES:
-                return
+                break
+        return batch
 
     def _take_waiting(self, batch: list[StreamEvent | Accepted]) -> None:
         """Move what is waiting into the batch, until that is full."""
-        # All that was taken before is distributed: so what is in flight is either in the batch or in the inbox.
-        full = min(self._queue._in_flight, self._batch_limit)
-        while len(batch) < full:
-            item = self._inbox.receive_nowait()
+        inbox = self._inbox
+        while inbox and len(batch) < self._batch_limit:
+            item = inbox.take()
             if item is not None:
                 batch.append(item)
 
@@ -283,7 +286,7 @@ class Processor:
         if state.is_final:
             self._queue._tally.late_event_dropped()
             return _Step(state, sequence)
-        update = failure_update(state, error.message, timestamp=self._manager._clock.now(), message_id=str(uuid4()))
+        update = failure_update(state, error.message, timestamp=self._manager._clock.now(), message_id=new_id())
         new = reduce(state, update, message)
         assert new is not None
         return self._stored_step(update, new, sequence + 1)
@@ -400,6 +403,14 @@ class Processor:
                 _logger.info("task %s: subscriber %s lagged and is cut off", self._queue.task_id, child.id)
             failure = partial(SubscriberLaggedError, self._queue.task_id)
             await self._queue._close_children(lagged, CloseReason.LAGGED, failure=failure)
+
+
+def _says_all(item: StreamEvent | Accepted) -> bool:
+    """Tell whether nothing is to be expected behind the item: it is a direct reply, or ends the task."""
+    event = item.event if isinstance(item, Accepted) else item
+    if isinstance(event, TaskStatusUpdateEvent):
+        return event.status.state.is_final
+    return isinstance(event, Message)
 
 
 async def read_task(store: TaskStore, task_id: str) -> StoredTask | None:

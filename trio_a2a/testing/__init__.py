@@ -8,6 +8,7 @@ from .authenticators import check_authenticator as check_authenticator
 from .constructors import artifact as artifact, message as message, status as status, task as task
 from .hooks import HookCall as HookCall, RecordingHook as RecordingHook, check_lifecycle_hook as check_lifecycle_hook
 from .providers import check_task_state_provider as check_task_state_provider
+from .push_configs import check_push_config_store as check_push_config_store
 from .stores import FlakyStore as FlakyStore, SlowStore as SlowStore
 from .suites import check_event_log as check_event_log, check_task_store as check_task_store
 
@@ -20,6 +21,7 @@ __all__ = [
     "check_authenticator",
     "check_event_log",
     "check_lifecycle_hook",
+    "check_push_config_store",
     "check_task_state_provider",
     "check_task_store",
     "message",

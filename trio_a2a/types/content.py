@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final, Self, TypeAlias
-from uuid import uuid4
 
 import attrs
 
+from .identifier import new_id
 from .struct import copy_struct, copy_value
 from .value import ProtoEnum, Value, sequence_of
 
@@ -152,7 +152,7 @@ class Message(Value):
     ) -> Self:
         """Make a message of the user from a str, a part or several of them; its id is a new UUID unless given."""
         return cls(
-            message_id=str(uuid4()) if message_id is None else message_id,
+            message_id=new_id() if message_id is None else message_id,
             context_id=context_id,
             task_id=task_id,
             role=Role.USER,
@@ -176,7 +176,7 @@ class Message(Value):
     ) -> Self:
         """Make a message of the agent from a str, a part or several of them; its id is a new UUID unless given."""
         return cls(
-            message_id=str(uuid4()) if message_id is None else message_id,
+            message_id=new_id() if message_id is None else message_id,
             context_id=context_id,
             task_id=task_id,
             role=Role.AGENT,

@@ -22,8 +22,9 @@ def utc_milliseconds(value: datetime | None) -> datetime | None:
         raise TypeError(f"a timestamp is an aware datetime, got {type(value).__name__}")
     if value.utcoffset() is None:
         raise ValueError("a timestamp needs a time zone: use datetime.now(UTC), or .replace(tzinfo=UTC)")
-    if value.__class__ is datetime and value.tzinfo is UTC and value.microsecond % 1000 == 0 and value.fold == 0:
-        return value
+    if value.__class__ is datetime and value.tzinfo is UTC and value.fold == 0:
+        excess = value.microsecond % 1000
+        return value.replace(microsecond=value.microsecond - excess) if excess else value
     try:
         instant = value.astimezone(UTC)
     except OverflowError:

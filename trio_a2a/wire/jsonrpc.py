@@ -35,12 +35,12 @@ class RpcRequest:
     Attributes:
         id: As the caller chose it.
         method: The method's name, known or not.
-        params: Its params; {} if there are none.
+        params: Its params; {} if there are none. Those by position are well-formed, but no method of A2A takes them.
     """
 
     id: str | int
     method: str
-    params: dict[str, Any]
+    params: dict[str, Any] | list[Any]
 
 
 def parse_document(body: bytes | bytearray) -> Any:
@@ -69,10 +69,14 @@ def parse_request(body: bytes | bytearray, *, max_depth: int = MAX_DEPTH) -> Rpc
         JSONParseError: The body is no JSON.
         InvalidRequestError: It is no JSON-RPC 2.0 request with an id, or a batch, or nested too deeply.
     """
-    return _request_of(parse_document(body), max_depth)
+    document = parse_document(body)
+    # Nearly all bodies have so few brackets that they cannot be nested too deeply: then nothing need be walked.
+    if body.count(b"{") + body.count(b"[") <= max_depth:
+        return _request_of(document, None)
+    return _request_of(document, max_depth)
 
 
-def _request_of(document: Any, max_depth: int) -> RpcRequest:
+def _request_of(document: Any, max_depth: int | None) -> RpcRequest:
     if isinstance(document, list):
         raise InvalidRequestError("Batch requests are not supported")
     if not isinstance(document, dict):
@@ -87,9 +91,9 @@ def _request_of(document: Any, max_depth: int) -> RpcRequest:
         violations.append(FieldViolation("id", "Must be a string or an integer; notifications are not supported"))
     if not isinstance(method, str):
         violations.append(FieldViolation("method", "Must be a string"))
-    if params is not None and not isinstance(params, dict):
+    if params is not None and not isinstance(params, dict | list):
         violations.append(FieldViolation("params", "Must be an object"))
-    if not violations and _too_deep(document, max_depth):
+    if not violations and max_depth is not None and _too_deep(document, max_depth):
         violations.append(FieldViolation("params", f"Nested more than {max_depth} levels deep"))
     if violations:
         raise InvalidRequestError(violations=violations)
