@@ -14,6 +14,21 @@ The contenders:
               to the subscribers of its request handler                                      (sdk_worker.py)
     raw       Trio's memory channels in the same shape, with nothing else                    (raw.py)
 
+The rows `send` and `stream` go over HTTP, on the loopback interface. Their contenders are servers, and the numbers come
+from a client (load.py) that is the same for all, in a process and on a processor of its own:
+
+    ours           an agent behind the built-in server                                       (http_ours.py)
+    a2a-sdk        its routes on uvicorn as `pip install uvicorn` has it: asyncio's loop and h11   (http_sdk.py)
+    a2a-sdk tuned  the same on uvloop and httptools, without tracing; there to be looked at
+    constant       the built-in server with an application that answers a constant           (http_constant.py)
+
+"/cpu-s" is a rate by the processor time of the server's process, "/s" one by the clock on the wall. An agent that writes
+without a pause gives a server that gathers what is there much to gather, which is how whole answers come; the rows with
+a pause show what is left of that where events come one by one, as a slow model writes them.
+
 Everything that all of them must do alike (events, windows, clocks, pinning, garbage collection) is in workload.py; what
 is measured and what it must reach is data, in rows.py.
+
+``python -m tests.benchmarks.soak`` is another program: it looks for what clients leave behind that open a stream and
+vanish.
 """

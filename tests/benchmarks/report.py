@@ -48,8 +48,8 @@ def _target(comparison: Comparison) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a rate or a size as a whole number, seconds (which are few here) as microseconds."""
-    return f"{value:,.0f}" if value >= 100 else f"{value * 1e6:.3g} us"
+    """Return a rate, a size or a count as a whole number, seconds (which are few here) as microseconds."""
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value * 1e6:.3g} us"
 
 
 def samples(results: Sequence[Result], *, quick: bool) -> dict[str, Any]:

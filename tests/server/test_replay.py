@@ -2,6 +2,7 @@
 
 import random
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -259,6 +260,26 @@ async def test_a_finished_task_is_read_to_its_end_within_the_grace_period_and_no
         await trio.sleep(0.2)
         assert await heard(caller, id_, 2) == "UNSUPPORTED_OPERATION"
         assert caller.manager.statistics().queues == 0
+
+
+@both_bindings
+@within(5)
+async def test_reading_a_finished_task_to_its_end_takes_a_place_among_its_streams(autojump_clock, binding):
+    agent = Steps()
+    async with open_caller(binding, agent, limits=Limits(streams_per_task=1)) as caller:
+        id_ = await started(caller)
+        agent.say(0, None)
+        await trio.testing.wait_all_tasks_blocked()
+        # Over this connection the server can send no further than the client has read.
+        stalled = attrs.evolve(caller, peer=attrs.evolve(caller.peer, pair=trio.testing.lockstep_stream_pair))
+        wire = stalled.peer.connect()
+        await wire.stream.send_all(stalled.request(SUBSCRIBE, {"id": id_}, back(2)))
+        await trio.testing.wait_all_tasks_blocked()
+        refused = await caller.call(SUBSCRIBE, {"id": id_}, back(2))
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        await wire.head()
+        await trio.testing.wait_all_tasks_blocked()
+        assert await heard(caller, id_, 3) == [("COMPLETED", 4)]
 
 
 @both_bindings

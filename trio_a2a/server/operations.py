@@ -178,7 +178,8 @@ class Operations:
                 raise UnsupportedOperationError(
                     "Task is in a terminal state and cannot be subscribed to", metadata=terminal_metadata(stored.task)
                 )
-            yield TaskStream(events=rest)
+            with self._slots.taken(request.id, call.principal):
+                yield TaskStream(events=rest)
             return
         with self._slots.taken(request.id, call.principal):
             async with self._manager.subscribe(request.id, after=after) as child:

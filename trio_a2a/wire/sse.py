@@ -20,9 +20,10 @@ _LINE_BREAKS = (
 
 def escaped(json: bytes) -> bytes:
     """Return JSON text without the line breaks that are not line feeds."""
-    for raw, escape in _LINE_BREAKS:
-        if raw in json:
-            json = json.replace(raw, escape)
+    if not json.isascii():
+        for raw, escape in _LINE_BREAKS:
+            if raw in json:
+                json = json.replace(raw, escape)
     return json
 
 
