@@ -503,6 +503,37 @@ async def test_a_reply_answers_without_a_task(autojump_clock):
     assert texts(events) == ["hi yourself"]
 
 
+@pytest.mark.requirement("S5-REPLY")
+@within(5)
+async def test_whoever_reads_the_queue_of_a_run_gets_its_reply_too(autojump_clock):
+    """One that only its caller waits for takes a shorter way; a subscriber, however late, makes it the usual one."""
+
+    async def agent(context, updater):
+        async def join():
+            children.append(await desk.manager.create_or_tap(context.task_id))
+
+        if context.text() == "joined before":
+            await join()
+            await updater.reply("hi")
+        else:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(join)
+                await updater.reply("hi")
+
+    children = []
+    async with open_desk(agent) as desk:
+        answer = await desk.send("joined before")
+        assert isinstance(answer, Message)
+        assert await children.pop().receive() == answer
+        for _ in range(20):  # Trio may run either of the two first
+            answer = await desk.send("joins meanwhile")
+            assert isinstance(answer, Message)
+            await trio.testing.wait_all_tasks_blocked()
+            async with children.pop() as child:
+                if child.statistics().backlog:
+                    assert child.receive_nowait() == answer
+
+
 @pytest.mark.requirement("S5-REPLY", "B69")
 @within(5)
 async def test_a_reply_after_a_task_event_is_refused(autojump_clock):

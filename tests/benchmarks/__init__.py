@@ -22,8 +22,8 @@ from a client (load.py) that is the same for all, in a process and on a processo
     a2a-sdk tuned  the same on uvloop and httptools, without tracing; there to be looked at
     constant       the built-in server with an application that answers a constant           (http_constant.py)
 
-"/cpu-s" is a rate by the processor time of the server's process, "/s" one by the clock on the wall. An agent that writes
-without a pause gives a server that gathers what is there much to gather, which is how whole answers come; the rows with
+"/cpu-s" is a rate by the processor time of the server's process, "/s" one by the clock on the wall. An agent that
+writes without a pause gives much to gather to a server that gathers what is there; so whole answers come. The rows with
 a pause show what is left of that where events come one by one, as a slow model writes them.
 
 Everything that all of them must do alike (events, windows, clocks, pinning, garbage collection) is in workload.py; what

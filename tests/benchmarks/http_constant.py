@@ -1,5 +1,6 @@
-"""The yardstick for `send`: the built-in HTTP server with an application that reads a request and answers a constant."""
+"""The yardstick for `send`: the built-in HTTP server with an application that answers every request alike."""
 
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -30,7 +31,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     await send(_BODY)
 
 
-async def main(job: dict[str, Any], announce: Any) -> None:
+async def main(job: dict[str, Any], announce: Callable[[int], None]) -> None:
     """Serve until standard input ends."""
     async with trio.open_nursery() as nursery:
         listeners = await open_listeners("127.0.0.1", 0)

@@ -1,6 +1,7 @@
 """The server of this library: the agent of the HTTP rows behind the built-in HTTP server, configured in nothing."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -74,7 +75,7 @@ def count_encodings() -> None:
     sse.to_json = counted
 
 
-async def main(job: dict[str, Any], announce: Any) -> None:
+async def main(job: dict[str, Any], announce: Callable[[int], None]) -> None:
     """Serve until standard input ends."""
     count_encodings()
     async with trio.open_nursery() as nursery:

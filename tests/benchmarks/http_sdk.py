@@ -1,11 +1,13 @@
 """The server of `a2a-sdk`: the agent of these rows in its Starlette routes, on uvicorn.
 
 As its documentation has it: both bindings in one application, `DefaultRequestHandler`, `InMemoryTaskStore`. The job may
-name uvicorn's event loop and HTTP parser; by default they are those that `pip install uvicorn` comes with, asyncio's own
-loop and h11. `pip install uvicorn[standard]` brings uvloop and httptools.
+name uvicorn's event loop and HTTP parser. By default they are what `pip install uvicorn` comes with, and so what most
+have: asyncio's own loop and h11. `pip install uvicorn[standard]` brings uvloop and httptools.
 """
 
 import asyncio
+import socket
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -129,9 +131,22 @@ def make_app() -> Starlette:
     return Starlette(routes=[*create_jsonrpc_routes(handler, "/"), *create_rest_routes(handler)])
 
 
-async def main(job: dict[str, Any], announce: Any) -> None:
+class Server(uvicorn.Server):
+    """Says on which port it is when it takes connections."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._announce(self.servers[0].sockets[0].getsockname()[1])
+
+
+async def main(job: dict[str, Any], announce: Callable[[int], None]) -> None:
     """Serve until standard input ends."""
-    server = uvicorn.Server(
+    server = Server(
         uvicorn.Config(
             make_app(),
             port=0,
@@ -140,23 +155,19 @@ async def main(job: dict[str, Any], announce: Any) -> None:
             access_log=False,
             log_level="warning",
             timeout_graceful_shutdown=1,
-        )
+        ),
+        announce,
     )
 
     def stop() -> None:
         asyncio.get_running_loop().remove_reader(0)
         server.should_exit = True
 
-    async def announced() -> None:
-        while not server.started:
-            await asyncio.sleep(0.01)
-        announce(server.servers[0].sockets[0].getsockname()[1])
-
     asyncio.get_running_loop().add_reader(0, stop)
-    await asyncio.gather(server.serve(), announced())
+    await server.serve()
 
 
-def _run(job: dict[str, Any], announce: Any) -> None:
+def _run(job: dict[str, Any], announce: Callable[[int], None]) -> None:
     with asyncio.Runner(loop_factory=uvicorn.Config("", loop=job.get("loop", "asyncio")).get_loop_factory()) as runner:
         runner.run(main(job, announce))
 

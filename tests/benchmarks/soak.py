@@ -1,10 +1,10 @@
 """A soak: do clients that open a stream and vanish leave anything behind?
 
 ``python -m tests.benchmarks.soak [--connections N] [--rounds N]`` from the root of a clone. Three rounds of 2000
-connections each open a stream of an agent in a process of its own, and vanish: with or without having read of it, in the
-midst of events or in silence, by closing or by a reset. After each round the program prints how many Trio tasks live in
-the server and how much memory it occupies. Exit status 1 if the tasks are not what they were before, or the memory
-after the last round is more than 5 % above that after the first.
+connections each open a stream of an agent in a process of its own, and vanish: with or without having read of it, in
+the midst of events or in silence, by closing or by a reset. After each round the program prints how many Trio tasks
+live in the server and how much memory it occupies. Exit status 1 if the tasks are not what they were before, or the
+memory after the last round is more than 5 % above that after the first.
 
 Most of the streams are subscriptions to one task, the others messages whose direct reply nobody waits for: the store in
 memory keeps every task for ever, so that a task for each connection would be memory that has not leaked.

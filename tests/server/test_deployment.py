@@ -337,6 +337,8 @@ MODULE = """
 import os
 import trio
 
+MUCH = "x" * 50_000
+
 
 async def agent(context, updater):
     await updater.start_work()
@@ -347,7 +349,7 @@ async def agent(context, updater):
     elif text == "for ever":
         await trio.sleep_forever()
     while text == "flood":
-        await updater.add_artifact("x" * 50_000, artifact_id="one")
+        await updater.add_artifact(MUCH, artifact_id="one")
     await updater.complete("done")
 """
 

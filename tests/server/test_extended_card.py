@@ -1,5 +1,6 @@
 """The extended card over both HTTP bindings, and cards that are checked when the agent is made."""
 
+import re
 from functools import partial
 
 import attrs
@@ -11,7 +12,16 @@ from tests.server.bindings import JSONRPC, REST, both_bindings, open_caller
 from trio_a2a.errors import AuthorizationError, TaskNotFoundError
 from trio_a2a.server import Agent, BearerTokenAuthenticator, agent_card
 from trio_a2a.stores.push_memory import InMemoryPushConfigStore
-from trio_a2a.types import AgentCapabilities, AgentCardSignature, AgentInterface, AgentSkill
+from trio_a2a.types import (
+    AgentCapabilities,
+    AgentCardSignature,
+    AgentInterface,
+    AgentSkill,
+    HTTPAuthSecurityScheme,
+    SecurityRequirement,
+    SecurityScheme,
+    StringList,
+)
 
 GET = "GetExtendedAgentCard"
 AUTH = BearerTokenAuthenticator({"a": "ann", "b": "bob"})
@@ -57,6 +67,7 @@ async def test_interfaces_that_it_lists_are_its_own(autojump_clock, binding):
     assert shown["url"] == "https://members.example"
 
 
+@pytest.mark.requirement("C-148")
 @both_bindings
 @within(5)
 async def test_it_is_for_the_caller_s_own_cache_alone(autojump_clock, binding):
@@ -66,6 +77,7 @@ async def test_it_is_for_the_caller_s_own_cache_alone(autojump_clock, binding):
     assert answer.headers["content-type"] == "application/json"
 
 
+@pytest.mark.requirement("C-248")
 @within(5)
 async def test_json_rpc_takes_the_call_without_params(autojump_clock):
     async with open_caller(JSONRPC, finish, extended_card=EXTENDED) as caller:
@@ -77,6 +89,7 @@ async def test_json_rpc_takes_the_call_without_params(autojump_clock):
 # ------------------------------------------------------------------------------------------------------ for each caller
 
 
+@pytest.mark.requirement("C-144", "C-145", "C-146", "C-147")
 @both_bindings
 @pytest.mark.parametrize("kind", ["function", "async function", "object"])
 @within(5)
@@ -150,6 +163,7 @@ async def test_a_function_that_fails_is_an_internal_error_without_detail(autojum
 # ------------------------------------------------------------------------------------------------------ the declaration
 
 
+@pytest.mark.requirement("C-143")
 @both_bindings
 @pytest.mark.parametrize("extended_card", [None, EXTENDED])
 @within(5)
@@ -178,6 +192,27 @@ def test_an_extended_card_is_checked_like_the_public_one_when_the_agent_is_made(
     with pytest.raises(ValueError, match="push_notifications"):
         Agent(PUBLIC, finish, extended_card=declaring(EXTENDED, push_notifications=True))
     Agent(PUBLIC, finish, extended_card=declaring(EXTENDED, push_notifications=True), push=InMemoryPushConfigStore())
+
+
+@pytest.mark.parametrize("place", ["card", "skill", "extended card"])
+def test_a_security_scheme_that_a_card_requires_and_does_not_describe_is_a_start_up_error(place):
+    """Protocol 11.3."""
+    needed = (SecurityRequirement(schemes={"token": StringList(), "key": StringList()}),)
+    scheme = SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Bearer"))
+    described = attrs.evolve(EXTENDED, security_schemes={"token": scheme})
+    if place == "skill":
+        wrong = attrs.evolve(described, skills=(attrs.evolve(EXTENDED.skills[0], security_requirements=needed),))
+    else:
+        wrong = attrs.evolve(described, security_requirements=needed)
+    with pytest.raises(ValueError, match=re.escape("['key']")):
+        Agent(PUBLIC, finish, extended_card=wrong) if place == "extended card" else Agent(wrong, finish)
+    Agent(attrs.evolve(wrong, security_schemes={"token": scheme, "key": scheme}), finish)
+
+
+@pytest.mark.parametrize("signer", ["key.pem", 7])
+def test_a_signer_that_cannot_be_called_is_a_type_error_at_once(signer):
+    with pytest.raises(TypeError, match="card_signer"):
+        Agent(PUBLIC, finish, card_signer=signer)
 
 
 def test_a_function_may_give_none_so_nothing_is_wrong_with_declaring_its_card():

@@ -70,6 +70,7 @@ async def all_pages(caller: Caller, **params) -> list[list[str]]:
 # ------------------------------------------------------------------------------------------------ the form of an answer
 
 
+@pytest.mark.requirement("C-092", "C-093")
 @both_bindings
 @within(5)
 async def test_a_list_of_nothing_has_all_four_members(autojump_clock, binding):
@@ -78,6 +79,7 @@ async def test_a_list_of_nothing_has_all_four_members(autojump_clock, binding):
     assert answer.result == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
 
 
+@pytest.mark.requirement("C-096")
 @both_bindings
 @within(5)
 async def test_the_page_size_is_50_unless_it_is_said_and_at_most_100(autojump_clock, binding):
@@ -113,6 +115,7 @@ async def test_exactly_100_tasks_are_one_page_of_100(autojump_clock, binding):
 # -------------------------------------------------------------------------------------------------------------- filters
 
 
+@pytest.mark.requirement("C-097", "C-098", "C-099", "C-100")
 @both_bindings
 @within(5)
 async def test_filters_combine(autojump_clock, binding):
@@ -142,6 +145,7 @@ async def test_filters_combine(autojump_clock, binding):
         assert await listed(contextId="two", status="TASK_STATE_WORKING", statusTimestampAfter=at("")) == "dc"
 
 
+@pytest.mark.requirement("C-102", "C-230")
 @both_bindings
 @pytest.mark.parametrize(
     "wrong",
@@ -170,6 +174,7 @@ async def test_a_filter_that_is_none_is_refused_by_its_name(autojump_clock, bind
 # ---------------------------------------------------------------------------------------------------------------- order
 
 
+@pytest.mark.requirement("C-090")
 @both_bindings
 @within(5)
 async def test_tasks_come_newest_status_first_ties_by_id_those_without_a_time_last(autojump_clock, binding):
@@ -209,6 +214,7 @@ def user_message(text="hello", **members):
 # ---------------------------------------------------------------------------------------------------------------- pages
 
 
+@pytest.mark.requirement("C-091")
 @both_bindings
 @pytest.mark.parametrize("size", [1, 7, 25])
 @within(5)
@@ -222,6 +228,7 @@ async def test_pages_make_up_the_whole_list(autojump_clock, binding, size):
     assert [len(page) for page in pages[:-1]] == [size] * (len(pages) - 1)
 
 
+@pytest.mark.requirement("C-091")
 @both_bindings
 @within(5)
 async def test_pages_are_stable_while_tasks_come_go_and_change(autojump_clock, binding):
@@ -242,6 +249,7 @@ async def test_pages_are_stable_while_tasks_come_go_and_change(autojump_clock, b
         assert rest.result["nextPageToken"] == ""
 
 
+@pytest.mark.requirement("C-102")
 @both_bindings
 @within(5)
 async def test_a_token_is_good_for_its_filters_alone_and_for_any_page_size_and_view(autojump_clock, binding):
@@ -278,7 +286,7 @@ async def test_a_token_is_good_for_its_filters_alone_and_for_any_page_size_and_v
 AUTH = BearerTokenAuthenticator({"a": "ann", "b": "bob"})
 
 
-@pytest.mark.requirement("S5-OWNER")
+@pytest.mark.requirement("S5-OWNER", "C-089")
 @both_bindings
 @within(5)
 async def test_a_list_shows_the_caller_s_tasks_and_a_token_is_the_caller_s_own(autojump_clock, binding):
@@ -323,6 +331,7 @@ async def test_processes_with_one_key_take_each_other_s_tokens(autojump_clock, b
 # ---------------------------------------------------------------------------------------------- what is shown of a task
 
 
+@pytest.mark.requirement("C-094", "C-095", "C-101")
 @both_bindings
 @within(5)
 async def test_history_and_artifacts_are_shown_when_they_are_asked_for(autojump_clock, binding):
@@ -342,6 +351,7 @@ async def test_history_and_artifacts_are_shown_when_they_are_asked_for(autojump_
         assert artifacts[0]["parts"] == [{"text": "made"}]
 
 
+@pytest.mark.requirement("C-085", "C-087", "C-088")
 @both_bindings
 @within(5)
 async def test_get_shows_all_of_the_history_or_the_newest_so_many(autojump_clock, binding):
@@ -361,6 +371,7 @@ async def test_get_shows_all_of_the_history_or_the_newest_so_many(autojump_clock
             assert (answer.reason, list(answer.fields)) == ("INVALID_PARAMS", ["historyLength"])
 
 
+@pytest.mark.requirement("C-098")
 @both_bindings
 @within(5)
 async def test_a_task_of_each_state_is_found_by_it(autojump_clock, binding):

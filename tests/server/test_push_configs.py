@@ -50,6 +50,7 @@ def pushing(binding, executor=ask, **options):
 # ------------------------------------------------------------------------------------------------------- the operations
 
 
+@pytest.mark.requirement("C-111", "C-114", "C-115", "C-116", "C-119", "C-120")
 @both_bindings
 @within(5)
 async def test_a_config_is_made_read_listed_and_removed(autojump_clock, binding):
@@ -92,6 +93,7 @@ async def test_the_same_id_again_replaces_and_ids_are_each_task_s_own(autojump_c
         assert await listed(caller, second) == ["same"]
 
 
+@pytest.mark.requirement("C-113")
 @both_bindings
 @within(5)
 async def test_a_task_that_is_over_has_configs_like_any_other(autojump_clock, binding):
@@ -102,6 +104,7 @@ async def test_a_task_that_is_over_has_configs_like_any_other(autojump_clock, bi
         assert await listed(caller, task_id) == ["late"]
 
 
+@pytest.mark.requirement("C-112", "C-118", "C-121")
 @both_bindings
 @pytest.mark.parametrize("operation", [CREATE, GET, LIST, DELETE])
 @within(5)
@@ -180,6 +183,7 @@ async def test_secrets_are_shown_by_an_agent_that_says_so(autojump_clock, bindin
 # ---------------------------------------------------------------------------------------------------------------- pages
 
 
+@pytest.mark.requirement("C-117")
 @both_bindings
 @within(5)
 async def test_configs_come_in_pages_in_the_order_of_their_ids(autojump_clock, binding):
@@ -373,6 +377,7 @@ async def test_what_could_forge_a_header_is_refused_with_every_fault(autojump_cl
 # ------------------------------------------------------------------------------------------------------- the capability
 
 
+@pytest.mark.requirement("C-110")
 @both_bindings
 @pytest.mark.parametrize("operation", [CREATE, GET, LIST, DELETE])
 @pytest.mark.parametrize("declared", [None, False])
@@ -396,6 +401,7 @@ async def test_an_agent_that_does_not_push_refuses_before_it_looks_at_the_reques
 # ------------------------------------------------------------------------------------------------------- inline configs
 
 
+@pytest.mark.requirement("C-122")
 @both_bindings
 @pytest.mark.parametrize("operation", ["SendMessage", "SendStreamingMessage"])
 @within(5)
@@ -558,10 +564,35 @@ async def test_a_config_that_cannot_be_stored_is_an_internal_error_and_nothing_i
     assert "disk full" in caplog.text
 
 
+class CannotForget(Slow):
+    """A store that stores, and cannot remove."""
+
+    def __init__(self):
+        super().__init__()
+        self.go_on.set()
+
+    async def delete(self, task_id, config_id=None):
+        raise TaskPersistenceError("disk full: /dev/sda1", task_id=task_id)
+
+
+@both_bindings
+@within(5)
+async def test_a_config_that_cannot_be_forgotten_is_a_warning_and_changes_no_answer(autojump_clock, binding, caplog):
+    async def agent(_context, updater):
+        await updater.reply("hi")
+
+    async with open_caller(binding, agent, push=CannotForget()) as caller:
+        answer = await caller.call("SendMessage", params(config={"url": HOOK}))
+        assert answer.result["message"]["parts"] == [{"text": "hi"}]
+        await trio.testing.wait_all_tasks_blocked()
+        assert caller.manager.statistics().queues == 0
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
 # --------------------------------------------------------------------------------------------------------------- owners
 
 
-@pytest.mark.requirement("S5-OWNER")
+@pytest.mark.requirement("S5-OWNER", "C-123")
 @both_bindings
 @within(5)
 async def test_the_configs_of_another_s_task_do_not_exist(autojump_clock, binding):

@@ -7,10 +7,13 @@ import pytest
 import trio
 import trio.testing
 
+from tests.agents.desk import open_desk
 from tests.deadline import within
 from tests.server.bindings import both_bindings, open_caller
 from trio_a2a.server import BearerTokenAuthenticator, Limits
 from trio_a2a.stores import InMemoryTaskStore
+from trio_a2a.testing import FlakyStore, artifact
+from trio_a2a.types import TaskState
 
 SEND, STREAM, SUBSCRIBE = "SendMessage", "SendStreamingMessage", "SubscribeToTask"
 
@@ -282,6 +285,30 @@ async def test_reading_a_finished_task_to_its_end_takes_a_place_among_its_stream
         assert await heard(caller, id_, 3) == [("COMPLETED", 4)]
 
 
+class ShortLog(FlakyStore):
+    """Holds the last two events alone."""
+
+    async def events(self, task_id, after):
+        return (await super().events(task_id, after))[-2:]
+
+
+@both_bindings
+@within(5)
+async def test_a_log_that_does_not_reach_back_far_enough_leaves_no_gap(autojump_clock, binding):
+    agent = Steps()
+    async with open_caller(binding, agent, store=ShortLog()) as caller:
+        id_ = await started(caller)
+        agent.say(0, 1, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        for last, first in [(2, "WORKING"), (3, "artifactUpdate")]:
+            async with caller.stream(SUBSCRIBE, {"id": id_}, back(last)) as events:
+                assert (await events.next()).says == first
+        agent.say(None)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await heard(caller, id_, 3) == "UNSUPPORTED_OPERATION"
+        assert await heard(caller, id_, 4) == [("artifactUpdate", 5), ("COMPLETED", 6)]
+
+
 @both_bindings
 @within(5)
 async def test_without_a_grace_period_a_finished_task_is_over_at_once(autojump_clock, binding):
@@ -394,3 +421,45 @@ async def test_readers_that_come_and_go_beside_a_fast_producer_miss_nothing_and_
     for reader in readers:
         assert reader.numbers[-1] == count + 3
         assert reader.parts == [str(number) for number in range(count)]
+
+
+# --------------------------------------------------------------------------------------- between check and subscription
+
+
+class OnceBehind(FlakyStore):
+    """Shows the task once as it was before its end; forwards the log too."""
+
+    behind = False
+
+    async def get(self, task_id):
+        stored = await super().get(task_id)
+        if stored is not None and self.behind:
+            self.behind = False
+            working = attrs.evolve(stored.task.status, state=TaskState.WORKING)
+            stored = attrs.evolve(stored, task=attrs.evolve(stored.task, status=working))
+        return stored
+
+
+@pytest.mark.requirement("S5-SUBSCRIPTION-END")
+@pytest.mark.parametrize(("after", "numbers"), [(None, [3]), (0, [1, 2]), (1, [2]), (2, [3]), (3, [])])
+@within(30)
+async def test_a_reader_that_joins_at_the_very_end_is_not_kept_for_the_grace_period(autojump_clock, after, numbers):
+    """The task has ended since it was looked at, and an artifact has come late: there is no end left to wait for."""
+
+    async def finish(_context, updater):
+        await updater.complete()
+
+    store = OnceBehind()
+    async with open_desk(finish, store=store) as desk:
+        task = await desk.send()
+        await desk.manager.enqueue(task.id, artifact(task.id, "late"))
+        await trio.testing.wait_all_tasks_blocked()
+        store.behind = True
+        began = trio.current_time()
+        async with desk.subscribe(task.id, after=after) as stream:
+            heard = []
+            with pytest.raises(trio.EndOfChannel):
+                while True:
+                    heard += [envelope.sequence for envelope in await stream.receive_batch()]
+        assert heard == numbers
+        assert trio.current_time() == began

@@ -52,7 +52,7 @@ def card(**capabilities):
 # -------------------------------------------------------------------------------------------------------------- results
 
 
-@pytest.mark.requirement("S5-OPERATIONS")
+@pytest.mark.requirement("S5-OPERATIONS", "C-251", "C-258")
 @within(5)
 async def test_every_operation_has_its_route_and_answers_with_the_bare_result(autojump_clock):
     async with rest(ask, push=InMemoryPushConfigStore(), extended_card=agent_card("Extended", ".")) as caller:
@@ -83,6 +83,7 @@ async def test_a_direct_reply_is_a_message(autojump_clock):
     assert result["message"]["parts"] == [{"text": "hi"}]
 
 
+@pytest.mark.requirement("C-260")
 @within(5)
 async def test_a_stream_is_of_bare_events_with_their_numbers(autojump_clock):
     async with rest(echo) as caller, caller.stream("SendStreamingMessage", body()) as events:
@@ -95,6 +96,7 @@ async def test_a_stream_is_of_bare_events_with_their_numbers(autojump_clock):
     assert all(event.frame.event is None and "jsonrpc" not in event.frame.data for event in found)
 
 
+@pytest.mark.requirement("C-261", "C-262")
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize(
     ("headers", "sent"),
@@ -134,6 +136,7 @@ async def test_a_cancellation_may_have_a_body_or_none(autojump_clock, headers, s
         assert answer.result["status"]["state"] == "TASK_STATE_CANCELED"
 
 
+@pytest.mark.requirement("C-109")
 @within(5)
 async def test_the_metadata_of_a_cancellation_reach_the_agent(autojump_clock):
     seen = []
@@ -299,6 +302,7 @@ async def test_tenants_that_contradict_each_other_are_refused(autojump_clock, me
     assert (answer.status, answer.reason, list(answer.fields)) == (400, "INVALID_PARAMS", ["tenant"])
 
 
+@pytest.mark.requirement("C-177")
 @within(5)
 async def test_every_route_also_lies_below_a_tenant(autojump_clock):
     async with rest(ask, push=InMemoryPushConfigStore(), extended_card=agent_card("Extended", ".")) as caller:
@@ -354,6 +358,7 @@ async def test_what_a_body_repeats_of_its_path_is_taken(autojump_clock, spelling
         assert answer.result["taskId"] == id_
 
 
+@pytest.mark.requirement("C-253", "C-254", "C-256")
 @pytest.mark.parametrize(
     ("query", "shown"),
     [
@@ -413,6 +418,7 @@ async def test_the_query_of_a_post_and_the_body_of_a_get_are_ignored(autojump_cl
 # ---------------------------------------------------------------------------------------------------------- media types
 
 
+@pytest.mark.requirement("C-252")
 @pytest.mark.parametrize(
     ("content_type", "accept", "answer_type"),
     [
@@ -489,6 +495,7 @@ async def misbehave(_context, updater):
     raise InvalidAgentResponseError
 
 
+@pytest.mark.requirement("C-259")
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
@@ -606,6 +613,7 @@ async def test_checks_come_in_the_order_of_the_protocol(autojump_clock):
         assert await refusal("GET", "/tasks/x", active) == (404, "TASK_NOT_FOUND")
 
 
+@pytest.mark.requirement("C-153", "C-155", "C-162", "C-163")
 @pytest.mark.parametrize(
     ("headers", "query", "status"),
     [
@@ -633,6 +641,7 @@ async def test_the_version_is_of_the_header_or_else_of_the_query(autojump_clock,
         assert info["metadata"]["supported"] == "1.0"
 
 
+@pytest.mark.requirement("C-165", "C-168", "C-172", "C-173")
 @pytest.mark.parametrize(
     ("headers", "query", "activated"),
     [
@@ -672,7 +681,7 @@ def json_of(document):
 # --------------------------------------------------------------------------------------------------------------- owners
 
 
-@pytest.mark.requirement("S5-OWNER")
+@pytest.mark.requirement("S5-OWNER", "C-078", "C-123")
 @pytest.mark.parametrize("binding", ["JSONRPC", REST])
 @within(5)
 async def test_for_another_principal_a_task_does_not_exist_in_any_operation(autojump_clock, binding):
@@ -780,3 +789,76 @@ async def test_the_limit_of_a_body_is_413_in_the_form_of_the_binding(autojump_cl
         answer = await caller.rest("POST", "/message:send", {"content-type": JSON}, body=document + b" ")
     assert (answer.status, answer.error["code"], answer.error["status"]) == (413, 413, "INVALID_ARGUMENT")
     assert answer.reason == "INVALID_REQUEST"
+
+
+# --------------------------------------------------------------------------------------------- beside the other binding
+
+
+@within(5)
+async def test_both_bindings_say_the_same_of_one_agent(autojump_clock):
+    """Protocol section 1: equivalent results, and errors that correspond."""
+    card_of_members = agent_card("Extended", ".")
+    async with rest(echo, push=InMemoryPushConfigStore(), extended_card=card_of_members) as caller:
+        other = attrs.evolve(caller, binding="JSONRPC")
+        id_ = (await caller.call("SendMessage", body())).result["task"]["id"]
+        await other.call("CreateTaskPushNotificationConfig", {"taskId": id_, "id": "one", "url": HOOK})
+        for operation, params in [
+            ("GetTask", {"id": id_}),
+            ("GetTask", {"id": id_, "historyLength": 0}),
+            ("ListTasks", {}),
+            ("ListTasks", {"includeArtifacts": True, "historyLength": 1, "status": "TASK_STATE_COMPLETED"}),
+            ("GetTaskPushNotificationConfig", {"taskId": id_, "id": "one"}),
+            ("ListTaskPushNotificationConfigs", {"taskId": id_}),
+            ("DeleteTaskPushNotificationConfig", {"taskId": id_, "id": "none"}),
+            ("GetExtendedAgentCard", {}),
+        ]:
+            assert (await caller.call(operation, params)).result == (await other.call(operation, params)).result
+        for operation, params in [
+            ("GetTask", {"id": "none"}),
+            ("GetTask", {"id": id_, "historyLength": -1}),
+            ("CancelTask", {"id": id_}),
+            ("SubscribeToTask", {"id": id_}),
+            ("SendMessage", body(taskId=id_)),
+            ("SendStreamingMessage", body(taskId=id_)),
+            ("SendMessage", body(taskId="none")),
+            ("SendMessage", body(taskId=id_, contextId="other")),
+            ("SendMessage", body(role="ROLE_AGENT")),
+            ("SendMessage", body(parts=[{"text": "x", "mediaType": "image/png"}])),
+            ("SendMessage", {"message": {}}),
+            ("ListTasks", {"pageToken": "x"}),
+            ("CreateTaskPushNotificationConfig", {"taskId": id_, "url": "x"}),
+        ]:
+            answers = [await each.call(operation, params) for each in (caller, other)]
+            assert answers[0].reason == answers[1].reason, (operation, params)
+            assert answers[0].fields == answers[1].fields
+            assert answers[0].metadata == answers[1].metadata
+            assert answers[0].error["message"] == answers[1].error["message"]
+
+
+@within(5)
+async def test_both_bindings_stream_the_same_events_of_one_task(autojump_clock):
+    go_on = trio.Event()
+
+    async def agent(_context, updater):
+        await updater.start_work("begun")
+        await go_on.wait()
+        async with updater.artifact(name="a") as out:
+            await out.write("one")
+            await out.write("two")
+        await updater.complete("done")
+
+    async with rest(agent) as caller:
+        other = attrs.evolve(caller, binding="JSONRPC")
+        async with caller.stream("SendStreamingMessage", body()) as sender:
+            id_ = (await sender.next()).value["task"]["id"]
+            assert (await sender.next()).says == "WORKING"
+            async with (
+                caller.stream("SubscribeToTask", {"id": id_}) as one,
+                other.stream("SubscribeToTask", {"id": id_}) as two,
+            ):
+                snapshots = [await one.next(), await two.next()]
+                assert snapshots[0].value == snapshots[1].value
+                go_on.set()
+                heard = [[(event.id, event.value) for event in await events.rest()] for events in (sender, one, two)]
+    assert heard[0] == heard[1] == heard[2]
+    assert [number for number, _ in heard[0]] == [3, 4, 5, 6]

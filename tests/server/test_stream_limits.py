@@ -51,6 +51,7 @@ def refused(answer) -> bool:
 # -------------------------------------------------------------------------------------------------- streams of one task
 
 
+@pytest.mark.requirement("C-067", "C-233")
 @both_bindings
 @within(5)
 async def test_a_task_has_so_many_streams_and_no_more(autojump_clock, binding):
@@ -177,6 +178,7 @@ class Turns:
             await updater.require_input(f"answer to {text}")
 
 
+@pytest.mark.requirement("C-233")
 @both_bindings
 @within(5)
 async def test_so_many_messages_wait_behind_the_one_that_is_handled_and_are_handled_in_their_order(
@@ -218,6 +220,7 @@ async def test_so_many_messages_wait_behind_the_one_that_is_handled_and_are_hand
         assert [m["parts"][0]["text"] for m in history if m["role"] == "ROLE_USER"] == ["hello", *"abcdf"]
 
 
+@pytest.mark.requirement("C-053", "S5-RUN-FIFO")
 @both_bindings
 @within(5)
 async def test_the_answer_to_a_follow_up_is_its_own_outcome_although_the_task_waits_for_input_already(
@@ -256,6 +259,7 @@ async def test_the_answer_to_a_follow_up_is_its_own_outcome_although_the_task_wa
     assert outcomes["too late"].reason == "UNSUPPORTED_OPERATION"
 
 
+@pytest.mark.requirement("S5-STREAM-END")
 @both_bindings
 @within(5)
 async def test_each_stream_of_a_follow_up_ends_with_its_own_run(autojump_clock, binding):
@@ -279,6 +283,7 @@ async def test_each_stream_of_a_follow_up_ends_with_its_own_run(autojump_clock, 
     assert heard == {text: ["INPUT_REQUIRED", "WORKING", "INPUT_REQUIRED"] for text in "ab"}
 
 
+@pytest.mark.requirement("S5-RUN-OWN-SCOPE")
 @both_bindings
 @within(5)
 async def test_a_caller_that_leaves_keeps_the_place_of_its_message(autojump_clock, binding):
@@ -353,6 +358,16 @@ async def test_a_message_has_so_many_parts_and_no_more(autojump_clock, binding):
             answer = await caller.call(operation, params(parts=[{"text": "x"}] * 4))
             assert (answer.reason, list(answer.fields)) == ("INVALID_PARAMS", ["message.parts"])
         assert (await caller.call("ListTasks")).result["totalSize"] == 2
+
+
+@both_bindings
+@within(5)
+async def test_a_message_refers_to_so_many_tasks_and_no_more(autojump_clock, binding):
+    """Each is looked up in the store."""
+    async with open_caller(binding, ask, limits=Limits(max_parts=3)) as caller:
+        assert (await caller.call(SEND, params(referenceTaskIds=["x", "y", "z"]))).result["task"]
+        answer = await caller.call(SEND, params(referenceTaskIds=["x"] * 4))
+        assert (answer.reason, list(answer.fields)) == ("INVALID_PARAMS", ["message.referenceTaskIds"])
 
 
 @both_bindings
@@ -437,6 +452,7 @@ async def test_a_body_is_so_large_and_no_larger(autojump_clock, binding, announc
 # -------------------------------------------------------------------------------------------------- history in a stream
 
 
+@pytest.mark.requirement("C-046", "C-047")
 @both_bindings
 @within(5)
 async def test_the_task_that_a_stream_begins_with_shows_as_much_history_as_was_asked_for(autojump_clock, binding):
@@ -458,6 +474,7 @@ async def test_the_task_that_a_stream_begins_with_shows_as_much_history_as_was_a
 # ------------------------------------------------------------------------------------------------------------- defaults
 
 
+@pytest.mark.requirement("S5-LIMITS")
 def test_each_bound_has_the_default_that_the_documentation_gives():
     limits = Limits()
     assert (limits.max_json_depth, limits.max_parts) == (100, 1000)

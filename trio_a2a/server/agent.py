@@ -135,7 +135,8 @@ class Agent:
     Raises:
         TypeError: The executor is no coroutine function; or it, the store, the provider, the hook or the authenticator
             lacks a method, or has one that is none.
-        ValueError: The error table is unknown, or the card declares what is not configured, or has one skill id twice.
+        ValueError: The error table is unknown; or the card declares what is not configured, has one skill id twice, or
+            requires a security scheme that it does not describe.
     """
 
     def __init__(
@@ -174,6 +175,8 @@ class Agent:
             self.completed(extended_card)  # what it declares wrongly is told now, and not to its first caller
         elif extended_card is not None and not callable(extended_card):
             raise TypeError(f"extended_card is an AgentCard, or a function that returns one; not {extended_card!r}")
+        if card_signer is not None and not callable(card_signer):
+            raise TypeError(f"card_signer is a function of a card, not {card_signer!r}")
         self.executor = _executor(executor)
         self.store = store
         self.state_provider = state_provider
@@ -193,11 +196,16 @@ class Agent:
         """Return a card of this agent with its capabilities: what it leaves open follows what is configured.
 
         Raises:
-            ValueError: It declares what is not configured, or two skills have one id.
+            ValueError: It declares what is not configured, two skills have one id, or it requires a security scheme
+                that it does not describe.
         """
         skill_ids = [skill.id for skill in card.skills]
         if len(set(skill_ids)) < len(skill_ids):
             raise ValueError(f"each skill of a card has an id of its own, these have not: {skill_ids}")
+        requirements = (*card.security_requirements, *(r for skill in card.skills for r in skill.security_requirements))
+        unknown = {name for requirement in requirements for name in requirement.schemes} - set(card.security_schemes)
+        if unknown:
+            raise ValueError(f"the card requires security schemes that its security_schemes lack: {sorted(unknown)}")
         push, extended_card = self.push is not None, self.extended_card is not None
         declared = card.capabilities
         for name, configured, argument in (

@@ -35,7 +35,7 @@ class Limits(HttpLimits):
         keep_alive: Silence of a stream after which a comment is sent.
         stream_age: How long a stream lasts; it then ends in order, and its reader may subscribe again. None: for ever.
         max_json_depth: Levels of nesting of a request; of a Struct in it there are 100 at most in any case.
-        max_parts: Parts of one message.
+        max_parts: Parts of one message, and tasks that it may refer to.
         streams_per_task: Open streams of one task.
         streams_per_principal: Open streams of one principal; the anonymous one has no bound.
         queued_sends: Messages that wait for a task's agent to be done with the one before.

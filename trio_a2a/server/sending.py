@@ -210,6 +210,8 @@ class Sending:
         limit = self._agent.limits.max_parts
         if len(message.parts) > limit:
             raise invalid("message.parts", f"There are more than {limit} parts")
+        if len(message.reference_task_ids) > limit:
+            raise invalid("message.referenceTaskIds", f"There are more than {limit} ids")  # each is looked up
         if message.role is not Role.USER:
             raise invalid("message.role", "Must be ROLE_USER")
         stored = None
