@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import trio
+import trio.testing
 
 from tests.deadline import within
 from trio_a2a.abc import EventLog, TaskChange, TaskStateProvider, TaskStore
@@ -162,3 +163,26 @@ async def test_what_the_core_stores_comes_back_whole(autojump_clock: object) -> 
 @pytest.mark.requirement("S4-MEMORY-STORE")
 def test_it_says_how_much_it_holds() -> None:
     assert repr(InMemoryTaskStore()) == "<InMemoryTaskStore: 0 tasks>"
+
+
+@within(60)
+async def test_the_log_of_a_finished_task_goes_with_its_grace_period_and_the_task_stays(autojump_clock: object) -> None:
+    store = InMemoryTaskStore(grace_period=15)
+    async with open_queue_manager(store) as manager:
+        for id_ in ("a", "b"):
+            await manager.enqueue(id_, status(id_, TaskState.WORKING))
+        await manager.enqueue("a", artifact("a", "kept"))
+        await manager.enqueue("a", status("a", TaskState.COMPLETED))
+        await trio.sleep(14)
+        await manager.enqueue("b", artifact("b", "x"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert [e.sequence for e in await store.events("a", 0)] == [1, 2, 3]
+        await trio.sleep(1)
+        await manager.enqueue("b", artifact("b", "y"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert not await store.events("a", 0)
+        assert [e.sequence for e in await store.events("b", 0)] == [1, 2, 3]
+        stored = await store.get("a")
+    assert stored is not None
+    assert (stored.sequence, stored.task.status.state) == (3, TaskState.COMPLETED)
+    assert [entry.text() for entry in stored.task.artifacts] == ["kept"]

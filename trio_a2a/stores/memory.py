@@ -5,6 +5,7 @@ built when somebody asks for it: so a commit costs the same however long the tas
 readers that come back.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import final
@@ -38,6 +39,8 @@ class _Row:
 class InMemoryTaskStore(TaskStore, EventLog, TaskStateProvider):
     """Keeps tasks in memory: a store, a log of each task's last 1000 events, and a state provider.
 
+    The log of a finished task goes when its grace period is over; the task itself stays until it is deleted.
+
     Args:
         grace_period: Seconds for which a finalized task still counts as active. 0: none.
         clock: Where ``finalized_at`` and the end of the grace period are read; `TrioClock` by default.
@@ -56,6 +59,8 @@ class InMemoryTaskStore(TaskStore, EventLog, TaskStateProvider):
         self._grace = timedelta(seconds=grace_period)
         self._clock = clock if clock is not None else TrioClock()
         self._rows: dict[str, _Row] = {}
+        # Tasks that are over and still have their log, in the order in which they ended.
+        self._finished: deque[tuple[datetime, str]] = deque()
 
     def __repr__(self) -> str:
         return f"<InMemoryTaskStore: {len(self._rows)} tasks>"
@@ -95,6 +100,19 @@ class InMemoryTaskStore(TaskStore, EventLog, TaskStateProvider):
                 del row.events[:-_REPLAY_EVENTS]
             if row.finalized_at is None and _state_of(change).is_final:
                 row.finalized_at = self._clock.now()
+                self._finished.append((row.finalized_at, change.task_id))
+        if self._finished:
+            self._put_away(self._clock.now())
+
+    def _put_away(self, now: datetime) -> None:
+        """Keep only the task itself of those whose grace period is over: nobody continues their streams any more."""
+        while self._finished and self._finished[0][0] + self._grace <= now:
+            _, task_id = self._finished.popleft()
+            row = self._rows.get(task_id)
+            if row is not None and row.finalized_at is not None:
+                row.events = []
+                # Without the working state, which holds the task's parts a second time.
+                row.change = _settled(row.change)
 
     async def delete(self, task_id: str) -> None:
         """Remove the task and its log; an unknown one is no error."""
@@ -155,6 +173,19 @@ def _stored(row: _Row) -> StoredTask:
         owner=change.owner,
         tenant=change.tenant,
         finalized_at=row.finalized_at,
+    )
+
+
+def _settled(change: TaskChange) -> TaskChange:
+    """Return the change with its snapshot made."""
+    task = change.snapshot()
+    return TaskChange(
+        task_id=change.task_id,
+        sequence=change.sequence,
+        event=change.event,
+        snapshot=lambda: task,
+        owner=change.owner,
+        tenant=change.tenant,
     )
 
 
