@@ -13,7 +13,7 @@ from tests.deadline import within
 from tests.server.peer import open_peer
 from trio_a2a.server import Agent, agent_card
 from trio_a2a.server.card import CARD_PATH, ServedCard
-from trio_a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from trio_a2a.types import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill
 from trio_a2a.wire import from_json
 
 EMIT_SCHEMA = Path(__file__).parents[1] / "contract" / "data" / "schema" / "a2a-1.0-emit.schema.json"
@@ -261,3 +261,32 @@ async def test_the_card_is_what_strict_readers_accept(autojump_clock):
     async with open_peer(nothing) as peer:
         reply = await peer.http("GET", WELL_KNOWN)
     Draft202012Validator({**schema, "$ref": "#/$defs/AgentCard"}).validate(reply.json)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"name": ""}, "name"),
+        ({"version": ""}, "version"),
+        ({"skills": [AgentSkill(id="", name="s", description="", tags=["t"])]}, r"skills\[0\].id"),
+        ({"capabilities": AgentCapabilities(extensions=[AgentExtension(uri="")])}, "uri of its own"),
+        ({"capabilities": AgentCapabilities(extensions=[AgentExtension(uri="u:a")] * 2)}, "uri of its own"),
+        (
+            {"supported_interfaces": [AgentInterface(url="", protocol_binding="JSONRPC", protocol_version="1.0")]},
+            r"supportedInterfaces\[0\].url",
+        ),
+    ],
+)
+def test_a_card_that_lacks_what_it_must_have_is_refused_when_the_agent_is_made(change, says):
+    with pytest.raises(ValueError, match=says):
+        Agent(attrs.evolve(agent_card("Tested", "."), **change), nothing)
+
+
+def test_an_agent_refuses_what_is_no_card_no_limits_and_no_key():
+    card = agent_card("Tested", ".")
+    with pytest.raises(TypeError, match="card is an AgentCard"):
+        Agent({"name": "x"}, nothing)
+    with pytest.raises(TypeError, match="limits is a Limits"):
+        Agent(card, nothing, limits={})
+    with pytest.raises(TypeError, match="page token key is bytes"):
+        Agent(card, nothing, page_token_key="x" * 20)

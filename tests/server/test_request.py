@@ -117,3 +117,10 @@ async def test_a_response_says_its_length_and_type():
         },
         {"type": "http.response.body", "body": b"tea", "more_body": False},
     ]
+
+
+def test_the_query_may_repeat_the_extensions_as_headers_may():
+    repeated = request(query=b"A2A-Extensions=urn:a&other=1&a2a-extensions=urn:b,urn:c")
+    assert repeated.requested_extensions() == ("urn:a", "urn:b", "urn:c")
+    assert list(repeated.query) == ["A2A-Extensions", "other", "a2a-extensions"]
+    assert request().requested_extensions() == ()

@@ -9,6 +9,7 @@ from trio_a2a.types import (
     AgentCard,
     AgentSkill,
     Artifact,
+    ListTasksRequest,
     ListTasksResponse,
     Message,
     OAuth2SecurityScheme,
@@ -279,3 +280,13 @@ def test_wrong_entries_of_security_are_faults():
 
 def test_a_tolerant_reading_of_a_good_card_changes_nothing():
     assert to_dict(from_json(json.dumps(CARD), AgentCard, strict=False)) == CARD
+
+
+def test_faults_are_listed_in_the_order_of_the_document_and_what_is_missing_behind_them():
+    with pytest.raises(InvalidParamsError) as caught:
+        from_dict({"page_size": 150, "historyLength": -5, "status": "RUNNING"}, ListTasksRequest)
+    assert [fault.field for fault in caught.value.violations] == ["pageSize", "historyLength", "status"]
+
+    with pytest.raises(InvalidParamsError) as caught:
+        from_dict({"role": "user", "parts": []}, Message)
+    assert [fault.field for fault in caught.value.violations] == ["role", "parts", "messageId"]

@@ -17,10 +17,12 @@ from ..abc import (
     TaskStreamLifecycleHook,
 )
 from ..agents import RequestContext, TaskUpdater
-from ..errors import ErrorTable
+from ..errors import ErrorTable, InvalidParamsError
 from ..streams.hooks import HOOK_METHODS, require_coroutines
 from ..streams.manager import PROVIDER_METHODS, STORE_METHODS
-from ..types import AgentCapabilities, AgentCard, AgentSkill
+from ..types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from ..wire import from_dict, to_dict
+from .card import with_interfaces
 from .limits import Limits
 from .page_tokens import PageTokens
 
@@ -159,6 +161,10 @@ class Agent:
     ) -> None:
         if error_table not in {"1.0.0", "1.0.1"}:
             raise ValueError(f'error_table is "1.0.0" or "1.0.1", not {error_table!r}')
+        if not isinstance(card, AgentCard):
+            raise TypeError(f"card is an AgentCard, such as agent_card(...) makes, not {card!r}")
+        if limits is not None and not isinstance(limits, Limits):
+            raise TypeError(f"limits is a Limits, not {limits!r}")
         for role, given, methods in (
             ("store", store, STORE_METHODS),
             ("state_provider", state_provider, PROVIDER_METHODS),
@@ -196,9 +202,10 @@ class Agent:
         """Return a card of this agent with its capabilities: what it leaves open follows what is configured.
 
         Raises:
-            ValueError: It declares what is not configured, two skills have one id, or it requires a security scheme
-                that it does not describe.
+            ValueError: It lacks what a card must have, declares what is not configured, two skills have one id, or it
+                requires a security scheme that it does not describe.
         """
+        _check_content(card)
         skill_ids = [skill.id for skill in card.skills]
         if len(set(skill_ids)) < len(skill_ids):
             raise ValueError(f"each skill of a card has an id of its own, these have not: {skill_ids}")
@@ -225,6 +232,18 @@ class Agent:
     def signed(self, card: AgentCard) -> AgentCard:
         """Return a card as it is served: signed, if the agent signs its cards."""
         return card if self._card_signer is None else self._card_signer(card)
+
+
+def _check_content(card: AgentCard) -> None:
+    """Read the card as a client would, so that what it must have and has not is known before it is served."""
+    interface = AgentInterface(url="http://localhost", protocol_binding="JSONRPC", protocol_version="1.0")
+    try:
+        from_dict(to_dict(with_interfaces(card, (interface,))), AgentCard)
+    except InvalidParamsError as exc:
+        raise ValueError(f"the card cannot be served: {exc}") from None
+    uris = [extension.uri for extension in card.capabilities.extensions]
+    if not all(uris) or len(set(uris)) < len(uris):
+        raise ValueError(f"each extension of a card has a uri of its own, these have not: {uris}")
 
 
 def _given(declared: bool | None, *, default: bool | None) -> bool | None:

@@ -19,7 +19,7 @@ from ..abc import Principal
 from ..agents.context import ANONYMOUS
 from ..agents.updater import TaskUpdater
 from ..clock import TrioClock
-from ..errors import A2AError, InternalError, UnavailableError
+from ..errors import A2AError, InternalError, MethodNotFoundError, UnavailableError
 from ..streams import QueueManager, open_queue_manager
 from ..types import AgentInterface
 from ..wire.jsonrpc import error_response
@@ -189,7 +189,7 @@ class A2AApp:
         elif path.startswith(f"{self._rest_path}/"):
             await self._call_rest(request, receive, send, path.removeprefix(self._rest_path))
         else:
-            await respond(send, 404, b"Not found\n", b"text/plain; charset=utf-8")
+            await respond(send, 404, error_body(MethodNotFoundError("There is nothing here")), JSON_TYPE)
 
     async def _get_card(self, request: Request, send: Send) -> None:
         if request.method not in {"GET", "HEAD"}:
@@ -296,4 +296,5 @@ async def _unavailable(send: Send) -> None:
 
 
 async def _method_not_allowed(send: Send, allowed: bytes) -> None:
-    await respond(send, 405, b"Method not allowed\n", b"text/plain; charset=utf-8", [(b"allow", allowed)])
+    body = error_body(MethodNotFoundError("Method not allowed"), http_status=405)
+    await respond(send, 405, body, JSON_TYPE, [(b"allow", allowed)])

@@ -34,10 +34,13 @@ class PageTokens:
             good within this process only.
 
     Raises:
+        TypeError: The key is no bytes.
         ValueError: The key is too short.
     """
 
     def __init__(self, key: bytes | None = None) -> None:
+        if key is not None and not isinstance(key, bytes):
+            raise TypeError(f"a page token key is bytes, not {type(key).__name__}")
         if key is not None and len(key) < 16:
             raise ValueError(f"a page token key has at least 16 bytes, not {len(key)}")
         self.key = secrets.token_bytes(32) if key is None else key

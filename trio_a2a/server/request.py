@@ -69,7 +69,10 @@ class Request:
     def query(self) -> Mapping[str, str]:
         """Query parameters, the first value of each."""
         pairs = parse_qsl(self.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-        return dict(reversed(pairs))
+        first: dict[str, str] = {}
+        for name, value in pairs:
+            first.setdefault(name, value)
+        return first
 
     @property
     def method(self) -> str:
@@ -87,8 +90,15 @@ class Request:
 
     def requested_extensions(self) -> tuple[str, ...]:
         """Return the URIs that the caller wants to activate."""
-        value = self.parameter(EXTENSIONS)
-        return () if value is None else parse_extensions((value,))
+        header = self.headers.get(EXTENSIONS.lower())
+        if header is not None:
+            return parse_extensions((header,))
+        # Unlike other parameters it may be repeated, as its header may.
+        query = self.scope.get("query_string", b"")
+        if not query:
+            return ()
+        pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        return parse_extensions(value for name, value in pairs if name.lower() == EXTENSIONS.lower())
 
     @property
     def media_type(self) -> str:

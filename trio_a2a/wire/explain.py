@@ -67,8 +67,16 @@ def explain(members: Any, cls: type[Any], *, strict: bool) -> Any:
             violations=[FieldViolation("", f"Has none of the known members of {cls.__name__}")]
         ) from None
     if reader.violations:
-        raise InvalidParamsError(violations=reader.violations)
+        raise InvalidParamsError(violations=_in_given_order(reader.violations, members))
     return value
+
+
+def _in_given_order(violations: list[FieldViolation], members: Any) -> list[FieldViolation]:
+    """Return the faults in the order of the document's members, and behind them those of what is missing."""
+    if not isinstance(members, dict):
+        return violations
+    places = {re.sub("_([a-z])", lambda found: found[1].upper(), key): at for at, key in enumerate(members)}
+    return sorted(violations, key=lambda fault: places.get(re.split(r"[.\[]", fault.field)[0], len(places)))
 
 
 class _Reader:

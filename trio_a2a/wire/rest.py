@@ -121,9 +121,10 @@ def query_members(query: Mapping[str, str], cls: type[Value]) -> dict[str, Any]:
     refuses with its path.
     """
     members: dict[str, Any] = {}
-    for field in describe(cls):
-        text = query.get(field.json_name)
-        if text is None:
+    fields = {field.json_name: field for field in describe(cls)}
+    for name, text in query.items():  # in the caller's order, in which faults are listed
+        field = fields.get(name)
+        if field is None:
             continue
         if field.kind is Kind.BOOL:
             members[field.json_name] = {"true": True, "false": False}.get(text, text)
