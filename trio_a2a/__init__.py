@@ -2,8 +2,10 @@
 
 The names of daily use are here; each sub-package has the rest of its own: `trio_a2a.types` every value,
 `trio_a2a.errors` every error, `trio_a2a.abc` what a program may implement, `trio_a2a.streams` the stream core,
-`trio_a2a.server` serving.
+`trio_a2a.server` serving, `trio_a2a.client` calling. `connect` is imported when it is first used.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from .abc import AgentExecutor as AgentExecutor
 from .agents import RequestContext as RequestContext, TaskUpdater as TaskUpdater
@@ -24,6 +26,9 @@ from .types import (
     TaskStatusUpdateEvent as TaskStatusUpdateEvent,
 )
 
+if TYPE_CHECKING:
+    from .client import connect as connect
+
 __all__ = [
     "A2AApp",
     "A2AError",
@@ -43,6 +48,15 @@ __all__ = [
     "TaskStatusUpdateEvent",
     "TaskUpdater",
     "agent_card",
+    "connect",
     "open_queue_manager",
     "serve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "connect":
+        from .client import connect  # noqa: PLC0415 - who only serves does not pay for the client
+
+        return connect
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

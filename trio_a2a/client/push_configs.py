@@ -1,0 +1,81 @@
+"""The four operations on webhooks, as a client calls them."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, final
+
+from ..types import (
+    AuthenticationInfo,
+    DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse,
+    TaskPushNotificationConfig,
+)
+from .exceptions import InvalidResponseError
+
+__all__ = ["PushConfigs"]
+
+
+@final
+class PushConfigs:
+    """The webhooks of tasks: ``client.push_configs``.
+
+    Every method raises A2AError where the agent refuses (PushNotificationNotSupportedError if its card has no push
+    notifications, TaskNotFoundError for what it does not know) and ClientError where the call fails.
+    """
+
+    def __init__(self, call: Callable[..., Awaitable[Any]]) -> None:
+        self._call = call
+
+    async def create(
+        self,
+        task_id: str,
+        url: str,
+        *,
+        id: str = "",
+        token: str = "",
+        authentication: AuthenticationInfo | None = None,
+        timeout: float | None = None,
+    ) -> TaskPushNotificationConfig:
+        """Register a webhook for a task, or replace the one with the same id.
+
+        Args:
+            task_id: The task.
+            url: Where the agent posts the events.
+            id: The registration's id; by default the agent makes one.
+            token: By which the receiver recognises the registration: another one for each.
+            authentication: How the agent authenticates itself there.
+            timeout: Seconds; None: the client's.
+        """
+        config = TaskPushNotificationConfig(task_id=task_id, url=url, id=id, token=token, authentication=authentication)
+        created: TaskPushNotificationConfig = await self._call(
+            "CreateTaskPushNotificationConfig", config, timeout=timeout
+        )
+        return created
+
+    async def get(self, task_id: str, id: str, *, timeout: float | None = None) -> TaskPushNotificationConfig:
+        """Return a webhook of a task."""
+        request = GetTaskPushNotificationConfigRequest(task_id=task_id, id=id)
+        config: TaskPushNotificationConfig = await self._call("GetTaskPushNotificationConfig", request, timeout=timeout)
+        return config
+
+    async def list(self, task_id: str, *, timeout: float | None = None) -> tuple[TaskPushNotificationConfig, ...]:
+        """Return all webhooks of a task, page after page; the time-out is each page's."""
+        found: list[TaskPushNotificationConfig] = []
+        token = ""
+        while True:
+            request = ListTaskPushNotificationConfigsRequest(task_id=task_id, page_token=token)
+            page: ListTaskPushNotificationConfigsResponse = await self._call(
+                "ListTaskPushNotificationConfigs", request, timeout=timeout
+            )
+            found.extend(page.configs)
+            if page.next_page_token and page.next_page_token == token:
+                raise InvalidResponseError("the list does not end: a page names itself as the next one")
+            token = page.next_page_token
+            if not token:
+                return tuple(found)
+
+    async def delete(self, task_id: str, id: str, *, timeout: float | None = None) -> None:
+        """End a webhook; one that is not there is no error."""
+        request = DeleteTaskPushNotificationConfigRequest(task_id=task_id, id=id)
+        await self._call("DeleteTaskPushNotificationConfig", request, timeout=timeout)
