@@ -102,9 +102,11 @@ class TaskChange:
         event: The event itself, for a log.
         owner: Id of the principal that owns the task; "" for anonymous use.
         tenant: The tenant that the task was made under; "" for none.
+        message: The user's message that began the run whose first event this is: it is in the snapshot's history but in
+            no event, so a store that folds events keeps it beside the event. None for every other event.
     """
 
-    __slots__ = ("_snapshot", "event", "owner", "sequence", "task_id", "tenant")
+    __slots__ = ("_snapshot", "event", "message", "owner", "sequence", "task_id", "tenant")
 
     def __init__(
         self,
@@ -115,12 +117,14 @@ class TaskChange:
         snapshot: Callable[[], Task],
         owner: str = "",
         tenant: str = "",
+        message: Message | None = None,
     ) -> None:
         self.task_id = task_id
         self.sequence = sequence
         self.event = event
         self.owner = owner
         self.tenant = tenant
+        self.message = message
         self._snapshot = snapshot
 
     def snapshot(self) -> Task:

@@ -44,6 +44,7 @@ __all__ = [
     "RateLimitedError",
     "StoreError",
     "TaskConflictError",
+    "TaskIdMismatchError",
     "TaskNotCancelableError",
     "TaskNotFoundError",
     "TaskPersistenceError",
@@ -495,3 +496,17 @@ class TaskTerminalError(RuntimeError):
             message = f"{which} is in a terminal state and takes no more events; go on in a new task of its context"
         super().__init__(message)
         self.task_id = task_id
+
+
+class TaskIdMismatchError(ValueError):
+    """An event names another task than the queue that it was put on.
+
+    Attributes:
+        expected: The queue's task.
+        actual: The event's.
+    """
+
+    def __init__(self, expected: str, actual: str) -> None:
+        self.expected = expected
+        self.actual = actual
+        super().__init__(f"the event is of task {actual!r}, the queue of task {expected!r}; nothing was enqueued")

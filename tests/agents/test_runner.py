@@ -19,18 +19,8 @@ from trio_a2a.errors import (
 )
 from trio_a2a.streams import EventQueueClosedError
 from trio_a2a.streams.hooks import NoOpHook
-from trio_a2a.testing import FlakyStore, RecordingHook, SlowStore, artifact
+from trio_a2a.testing import FlakyStore, RecordingHook, ScriptedAgent, SlowStore, artifact
 from trio_a2a.types import Message, Task, TaskState
-
-
-class Script:
-    """An agent that does what the text of each message names: a method of a test's own."""
-
-    def __init__(self, **acts):
-        self._acts = acts
-
-    async def execute(self, context, updater):
-        await self._acts[context.text()](context, updater)
 
 
 async def ask(_context, updater):
@@ -90,7 +80,7 @@ async def test_a_reader_that_goes_away_while_its_message_waits_for_its_turn_does
         await trio.sleep(2)
         await updater.require_input()
 
-    async with open_desk(Script(slow=slow, finish=finish)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"slow": slow, "finish": finish})) as desk:
         task = await desk.send("slow", immediately=True)
         with trio.move_on_after(1):
             async with desk.stream("finish", task_id=task.id) as stream:
@@ -166,7 +156,7 @@ async def test_runs_of_different_tasks_do_not_wait_for_each_other(autojump_clock
         async with both(1):
             await updater.complete()
 
-    async with open_desk(Script(one=one, two=two)) as desk, trio.open_nursery() as nursery:
+    async with open_desk(ScriptedAgent(by_text={"one": one, "two": two})) as desk, trio.open_nursery() as nursery:
         callers = [start(nursery, desk.send, text) for text in ("one", "two")]
         for caller in callers:
             assert (await caller.result()).status.state is TaskState.COMPLETED
@@ -179,7 +169,7 @@ async def test_a_message_whose_task_ends_while_it_waits_for_its_turn_is_refused(
         await trio.sleep(1)
         await updater.complete()
 
-    async with open_desk(Script(slow=slow)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"slow": slow})) as desk:
         task = await desk.send("slow", immediately=True)
         async with trio.open_nursery() as nursery:
             callers = [
@@ -231,7 +221,7 @@ async def test_an_agent_that_raises_makes_a_failed_task_and_the_detail_is_in_the
 async def test_an_agent_that_raises_on_a_follow_up_fails_the_task_with_that_message_in_its_history(
     autojump_clock, caplog
 ):
-    async with open_desk(Script(ask=ask, fail=fail)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"ask": ask, "fail": fail})) as desk:
         task = await desk.send("ask")
         events = await desk.streamed("fail", task_id=task.id)
         task = await desk.get(task.id)
@@ -273,7 +263,7 @@ async def test_one_agent_that_fails_is_noticed_by_no_other_task(autojump_clock, 
         await go_on.wait()
         await updater.complete()
 
-    async with open_desk(Script(wait=wait, fail=fail)) as desk, trio.open_nursery() as nursery:
+    async with open_desk(ScriptedAgent(by_text={"wait": wait, "fail": fail})) as desk, trio.open_nursery() as nursery:
         waiting = start(nursery, desk.send, "wait")
         await trio.testing.wait_all_tasks_blocked()
         await desk.send("fail")
@@ -313,7 +303,7 @@ async def test_an_a2a_error_before_the_first_event_refuses_the_message_and_nothi
 @pytest.mark.requirement("S5-REFUSAL")
 @within(5)
 async def test_a_follow_up_that_is_refused_leaves_the_task_as_it_was(autojump_clock):
-    async with open_desk(Script(ask=ask, refuse=refuse)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"ask": ask, "refuse": refuse})) as desk:
         task = await desk.send("ask")
         for call in (desk.send, desk.streamed):
             with pytest.raises(ContentTypeNotSupportedError):
@@ -358,7 +348,7 @@ async def test_a_follow_up_to_which_nothing_is_emitted_leaves_the_task_as_it_was
     async def silent(_context, _updater):
         pass
 
-    async with open_desk(Script(ask=ask, silent=silent)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"ask": ask, "silent": silent})) as desk:
         task = await desk.send("ask")
         with pytest.raises(InvalidAgentResponseError):
             await desk.send("silent", task_id=task.id)
@@ -437,7 +427,7 @@ async def test_what_another_run_reports_does_not_answer_a_blocking_send(autojump
         await updater.require_input("what else?")
         await trio.sleep(1)
 
-    async with open_desk(Script(slow_ask=slow_ask, finish=finish)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"slow_ask": slow_ask, "finish": finish})) as desk:
         task = await desk.send("slow_ask", immediately=True)
         answer = await desk.send("finish", task_id=task.id)
     assert answer.status.state is TaskState.COMPLETED
@@ -451,7 +441,7 @@ async def test_a_state_that_a_task_is_in_already_does_not_answer_the_next_messag
         await trio.sleep(1)
         await updater.complete()
 
-    async with open_desk(Script(ask=ask, work=work)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"ask": ask, "work": work})) as desk:
         task = await desk.send("ask")
         answer = await desk.send("work", task_id=task.id)
     assert answer.status.state is TaskState.COMPLETED
@@ -704,7 +694,7 @@ async def test_a_follow_up_that_does_not_wait_gets_the_task_as_it_is(autojump_cl
         await trio.sleep(2)
         await updater.complete()
 
-    async with open_desk(Script(ask=ask, slow=slow)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"ask": ask, "slow": slow})) as desk:
         task = await desk.send("ask")
         before = trio.current_time()
         assert await desk.send("slow", task_id=task.id, immediately=True) == task
@@ -763,7 +753,10 @@ async def test_a_send_stream_goes_on_after_its_run_where_the_task_is_auth_requir
     async def agent(_context, updater):
         await updater.require_auth("log in, please")
 
-    async with open_desk(Script(begin=agent, finish=finish)) as desk, desk.stream("begin") as sent:
+    async with (
+        open_desk(ScriptedAgent(by_text={"begin": agent, "finish": finish})) as desk,
+        desk.stream("begin") as sent,
+    ):
         stream = Stream(sent)
         task = await stream.next()
         assert state_of(await stream.next()) == "AUTH_REQUIRED"
@@ -794,7 +787,7 @@ async def test_a_send_stream_ends_where_the_task_is_auth_required_no_more_when_i
 @within(5)
 async def test_the_stream_of_a_follow_up_begins_with_the_stored_task(autojump_clock):
     """A-06."""
-    async with open_desk(Script(ask=ask, finish=finish)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"ask": ask, "finish": finish})) as desk:
         task = await desk.send("ask")
         async with desk.stream("finish", task_id=task.id) as stream:
             batch = list(await stream.receive_batch())
@@ -809,7 +802,10 @@ async def test_the_stream_of_a_follow_up_begins_with_the_stored_task(autojump_cl
 @within(5)
 async def test_a_stream_that_is_over_and_not_yet_read_costs_the_task_nothing(autojump_clock, caplog):
     """Its reader is slow, and meanwhile the task goes on with the next message."""
-    async with open_desk(Script(ask=ask, finish=finish)) as desk, desk.stream("ask") as slow_reader:
+    async with (
+        open_desk(ScriptedAgent(by_text={"ask": ask, "finish": finish})) as desk,
+        desk.stream("ask") as slow_reader,
+    ):
         await trio.testing.wait_all_tasks_blocked()
         (task,) = [row.change.snapshot() for row in desk.manager.store._rows.values()]
         assert task.status.state is TaskState.INPUT_REQUIRED

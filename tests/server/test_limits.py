@@ -34,6 +34,27 @@ def test_zero_is_refused_where_it_makes_no_sense(name):
         Limits(**{name: 0})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_body", 1.5),
+        ("max_parts", True),
+        ("max_connections", "10"),
+        ("replay_events", 1.0),
+        ("replay_events", False),
+        ("queued_sends", None),
+        ("cancel_timeout", "10"),
+        ("header_timeout", True),
+        ("first_event_timeout", False),
+        ("stream_age", "1"),
+    ],
+)
+def test_what_is_no_number_or_no_count_is_refused_at_once(name, value):
+    """A flag or a text that was meant for another option shows when the server is made, not when the bound is met."""
+    with pytest.raises(TypeError, match=name):
+        Limits(**{name: value})
+
+
 @pytest.mark.parametrize("name", ["first_event_timeout", "header_delay"])
 def test_zero_means_not_to_wait_where_one_waits_for_the_agent_to_speak_first(name):
     assert getattr(Limits(**{name: 0}), name) == 0

@@ -19,7 +19,7 @@ from trio_a2a.errors import (
 from trio_a2a.server import Agent, NamedPrincipal, agent_card
 from trio_a2a.server.operations import Call, Operations
 from trio_a2a.streams import open_queue_manager
-from trio_a2a.testing import FlakyStore
+from trio_a2a.testing import FlakyStore, ScriptedAgent
 from trio_a2a.types import (
     AgentCapabilities,
     AgentSkill,
@@ -161,7 +161,7 @@ async def test_a_message_is_checked_in_the_order_of_the_protocol(autojump_clock)
     push = SendMessageConfiguration(task_push_notification_config=TaskPushNotificationConfig(url="https://e.com"))
     image = Part(raw=b"x", media_type="image/png")
 
-    async with open_desk(Script(ask=ask, finish=finish)) as desk:
+    async with open_desk(ScriptedAgent(by_text={"ask": ask, "finish": finish})) as desk:
 
         async def refusal(task_id="", parts=("ask",), context_id=""):
             message = Message.user(list(parts), task_id=task_id, context_id=context_id)
@@ -175,14 +175,6 @@ async def test_a_message_is_checked_in_the_order_of_the_protocol(autojump_clock)
         assert await refusal(task_id=over.id, parts=[image]) == "UnsupportedOperationError"
         assert await refusal(parts=[image]) == "ContentTypeNotSupportedError"
         assert await refusal() == PushNotificationNotSupportedError.__name__
-
-
-class Script:
-    def __init__(self, **acts):
-        self._acts = acts
-
-    async def execute(self, context, updater):
-        await self._acts[context.text()](context, updater)
 
 
 # ------------------------------------------------------------------------------------------------------- subscriptions

@@ -10,7 +10,7 @@ from trio_a2a.abc import Envelope
 from trio_a2a.errors import ContentTypeNotSupportedError
 from trio_a2a.server import Limits, jsonrpc
 from trio_a2a.streams.hooks import CloseStreamsHook, NoOpHook
-from trio_a2a.testing import FlakyStore
+from trio_a2a.testing import FlakyStore, ScriptedAgent
 from trio_a2a.types import StreamResponse
 from trio_a2a.wire import from_dict
 
@@ -47,14 +47,6 @@ class Stepped:
 
 async def ask(_context, updater):
     await updater.require_input("what?")
-
-
-class Script:
-    def __init__(self, **acts):
-        self._acts = acts
-
-    async def execute(self, context, updater):
-        await self._acts[context.text()](context, updater)
 
 
 async def started(peer, text="hello"):
@@ -148,7 +140,7 @@ async def test_a_subscription_never_ends_at_an_interrupted_state(autojump_clock,
     async def finish(_context, updater):
         await updater.complete()
 
-    async with open_peer(Script(begin=interrupt, finish=finish)) as peer:
+    async with open_peer(ScriptedAgent(by_text={"begin": interrupt, "finish": finish})) as peer:
         id_ = await started(peer, "begin")
         async with peer.stream(SUBSCRIBE, {"id": id_}) as stream:
             assert (await stream.frame()).says in {"SUBMITTED", "WORKING"}
@@ -165,7 +157,7 @@ async def test_the_stream_of_a_follow_up_begins_with_the_stored_task(autojump_cl
     async def finish(_context, updater):
         await updater.complete()
 
-    async with open_peer(Script(ask=ask, finish=finish)) as peer:
+    async with open_peer(ScriptedAgent(by_text={"ask": ask, "finish": finish})) as peer:
         task = (await peer.send("ask")).result["task"]
         async with peer.stream(SEND, message("finish", taskId=task["id"])) as stream:
             frames = await stream.frames()
@@ -233,7 +225,7 @@ async def test_a_follow_up_that_is_refused_is_a_plain_error_although_its_stream_
         await trio.sleep(2)
         raise ContentTypeNotSupportedError("No poems")
 
-    async with open_peer(Script(ask=ask, refuse=refuse, refuse_late=refuse_late)) as peer:
+    async with open_peer(ScriptedAgent(by_text={"ask": ask, "refuse": refuse, "refuse_late": refuse_late})) as peer:
         task = (await peer.send("ask")).result["task"]
         async with peer.stream(SEND, message("refuse", taskId=task["id"])) as stream:
             assert (await stream.reply()).code == -32005

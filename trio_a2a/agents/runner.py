@@ -29,6 +29,7 @@ from ..errors import (
     UnsupportedOperationError,
 )
 from ..streams import ChildQueue, EventQueueClosedError, MainQueue
+from ..streams.light_event import LightEvent
 from ..streams.reducer import WorkingTask
 from ..types import Message, Task, TaskState, TaskStatusUpdateEvent
 from .context import RequestContext
@@ -51,14 +52,20 @@ class TaskRuns:
     """What is kept beside a task's queue.
 
     Attributes:
-        cancel_turn: Held by the cancellation that has its turn.
         active: The runs that go on, or wait for the one before them.
         starting: How many more are about to be started.
     """
 
-    cancel_turn: trio.StrictFIFOLock = attrs.Factory(trio.StrictFIFOLock)
     active: list["Run"] = attrs.Factory(list)
     starting: int = 0
+    _cancel_turn: trio.StrictFIFOLock | None = None
+
+    @property
+    def cancel_turn(self) -> trio.StrictFIFOLock:
+        """The lock of the cancellation that has its turn; few tasks see one."""
+        if self._cancel_turn is None:
+            self._cancel_turn = trio.StrictFIFOLock()
+        return self._cancel_turn
 
     @classmethod
     def of(cls, queue: MainQueue) -> "TaskRuns":
@@ -86,6 +93,10 @@ class RunReports(Reports):
         passed = None if self._run is None else partial(self._run._passed, event)
         await self._queue._accept_report(event, message, passed)
 
+    async def report_whole(self, task: Task, end: TaskStatusUpdateEvent) -> bool:
+        """Have a task that ends as soon as it begins carried through at once, where the queue can do that."""
+        return self._run is not None and await self._queue._accept_whole((task, end), self._run._passed)
+
     async def flush(self) -> None:
         """Flush the queue."""
         await self._queue.flush()
@@ -108,16 +119,16 @@ class Run:
 
     def __init__(self, queue: MainQueue, stream_scope: trio.CancelScope | None) -> None:
         self.queue = queue
-        self.turn = trio.Event()
-        self.first = trio.Event()
-        self.settled = trio.Event()
-        self.ended = trio.Event()
+        self.turn = LightEvent()
+        self.first = LightEvent()
+        self.settled = LightEvent()
+        self.ended = LightEvent()
         self.reply: Message | None = None
         self.error: A2AError | None = None
         self.stream: ChildQueue | None = None
         self._stream_scope = stream_scope
         self._left = False
-        self._turn_over = trio.Event()
+        self._turn_over = LightEvent()
         self._settled_state: WorkingTask | None = None
         self._refusal: A2AError | None = None
         self._updater: TaskUpdater | None = None
@@ -229,6 +240,8 @@ class Run:
                 await self._open_stream()
                 self.turn.set()
                 await executor.execute(context, updater)
+            if self._scope.cancelled_caught and not self._cancel_requested:
+                return  # the queue is being ended: what was accepted is stored without us, and nothing is said
         except Exception as exc:  # boundary around user code: what an agent raises becomes its own task's failure
             await self._failed(exc)
         else:
@@ -337,14 +350,16 @@ def start_run(
             await run._go(executor, make_context, before)
         finally:
             runs.remove(run)
+            run._updater = None  # the two name each other, and would be left to the garbage collector
         await run._close_stream()
         if unmade is not None and queue._processor.state is None:
-            try:
-                await unmade()
-            except StoreError:
-                _logger.warning("what was prepared for a task that was not made could not be removed", exc_info=True)
+            with trio.move_on_after(_LAST_WORDS_SECONDS):
+                try:
+                    await unmade()
+                except StoreError:
+                    _logger.warning("what was prepared for a task not made could not be removed", exc_info=True)
 
-    queue._start_run(tracked)
+    queue._start_run(tracked, run._scope)
     runs.append(run)
     return run
 

@@ -5,6 +5,8 @@ agent must obey, where the agent can still be told: a task stream begins with th
 nothing follows a terminal state. Where the task does not exist yet and the first report is an update, the SUBMITTED
 task is made first; where it does, the user's message travels with the first report, and so is stored with it or not at
 all.
+
+A little longer than 400 lines: what an agent can say is one class, and half of it is what that means.
 """
 
 from collections.abc import AsyncIterator, Awaitable
@@ -48,6 +50,14 @@ class Reports(Protocol):
 
     async def report(self, event: StreamEvent, message: Message | None) -> None:
         """Accept an event, with the user's message for a run's first one."""
+        ...
+
+    async def report_whole(self, task: Task, end: TaskStatusUpdateEvent) -> bool:
+        """Accept and flush all that there is to a task that ends as soon as it begins, if that saves something.
+
+        Returns:
+            Whether it was done; if not, the two are to be reported one after the other.
+        """
         ...
 
     async def flush(self) -> None:
@@ -122,7 +132,10 @@ class TaskUpdater:
         """
         if state is TaskState.UNSPECIFIED:
             raise InvalidAgentResponseError("TASK_STATE_UNSPECIFIED cannot be reported")
-        await self._begin_task()
+        is_new = await self._is_to_be_made()
+        if is_new and not state.is_final:
+            await self._submit()
+            self._check_not_over()
         status = TaskStatus(
             state=state,
             message=None if message is None else self._message_of(message, in_task=True),
@@ -131,18 +144,27 @@ class TaskUpdater:
         event = TaskStatusUpdateEvent(
             task_id=self.task_id, context_id=self.context_id, status=status, metadata=metadata
         )
-        if not state.is_final:
+        if state.is_final:
+            await self._report_end(event, is_new=is_new)
+        else:
             await self._report(event)
-            return
+
+    async def _report_end(self, event: TaskStatusUpdateEvent, *, is_new: bool) -> None:
+        state = event.status.state
         # Claimed before the wait: of two terminal reports at once, one wins (B66).
         self._terminal = state
         try:
-            await self._report(event)
+            is_whole = is_new and await self._report_whole(event)
+            if not is_whole:
+                if is_new:
+                    await self._submit()
+                await self._report(event)
         except BaseException:
             self._terminal = None
             raise
         try:
-            await self.flush()
+            if not is_whole:
+                await self.flush()
         except StoreError:
             self._terminal = None  # it was not stored, so the task is not over
             raise
@@ -288,6 +310,13 @@ class TaskUpdater:
 
     async def _begin_task(self) -> None:
         """Check that the task may be reported on, and make it if this is the first report and there is none."""
+        if await self._is_to_be_made():
+            await self._submit()
+            # Again, since another of the agent's tasks may have ended it during the wait.
+            self._check_not_over()
+
+    async def _is_to_be_made(self) -> bool:
+        """Check that the task may be reported on; tell whether this is the first report and there is no task yet."""
         if self._replied:
             raise InvalidAgentResponseError("The run has replied directly, so it cannot report a task")
         self._check_not_over()
@@ -296,10 +325,9 @@ class TaskUpdater:
             if state.is_final:
                 self._terminal = state.status.state
             self.context_id = self.context_id or state.context_id
-        elif not self._begun:
-            await self._submit()
         # Again, since another of the agent's tasks may have ended it during the wait.
         self._check_not_over()
+        return state is None and not self._begun
 
     def _check_not_over(self) -> None:
         if self._terminal is not None:
@@ -312,17 +340,35 @@ class TaskUpdater:
         """Report the new task, SUBMITTED, with the user's message as its history."""
         self._begun = True
         message, self._message = self._message, None
-        task = Task(
+        try:
+            await self._reports.report(self._submitted(message), None)
+        except BaseException:
+            self._begun, self._message = False, message
+            raise
+
+    def _submitted(self, message: Message | None) -> Task:
+        return Task(
             id=self.task_id,
             context_id=self.context_id,
             status=TaskStatus(state=TaskState.SUBMITTED, timestamp=self._clock.now()),
             history=() if message is None else (message,),
         )
+
+    async def _report_whole(self, end: TaskStatusUpdateEvent) -> bool:
+        """Report the new task and its end in one, where that can be done; tell whether it was."""
+        self._begun = self._reported = True
+        message, self._message = self._message, None
+        done = False
         try:
-            await self._reports.report(task, None)
-        except BaseException:
-            self._begun, self._message = False, message
+            done = await self._reports.report_whole(self._submitted(message), end)
+        except StoreError:
+            done = True  # reported, though not stored
             raise
+        finally:
+            if not done:
+                self._begun = self._reported = False
+                self._message = message
+        return done
 
     async def _promise(self) -> None:
         """Make the SUBMITTED task for a caller that does not wait any longer, unless the run has begun to report."""

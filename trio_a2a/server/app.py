@@ -279,6 +279,8 @@ def _path_below_mount(scope: Scope) -> str:
     """Return the raw path below the mount point: percent-encoded, so that a slash in an id is none of the path."""
     raw: bytes | None = scope.get("raw_path")
     path = quote(scope["path"] if raw is None else raw.partition(b"?")[0], safe=_PATH_CHARACTERS)
+    if not scope.get("root_path"):
+        return path
     # ASGI servers pass the mount point in root_path, decoded, and differ in whether the path still has it. Clients
     # differ in what they encode, so both are compared as what they mean.
     root: str = scope.get("root_path", "").rstrip("/")

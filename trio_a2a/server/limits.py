@@ -5,18 +5,24 @@ from typing import Any
 import attrs
 
 from .http import HttpLimits
+from .http.limits import count, seconds
 
 __all__ = ["Limits"]
 
 
-def _positive(_instance: object, attribute: "attrs.Attribute[Any]", value: float | None) -> None:
-    if value is not None and not value > 0:
-        raise ValueError(f"{attribute.name} must be positive, not {value!r}")
+def _or_0(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    if type(value) not in {int, float} or value != 0:
+        seconds(instance, attribute, value)
 
 
-def _not_negative(_instance: object, attribute: "attrs.Attribute[Any]", value: float) -> None:
-    if not value >= 0:
-        raise ValueError(f"{attribute.name} must be 0 or more, not {value!r}")
+def _count_or_0(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    if type(value) is not int or value != 0:
+        count(instance, attribute, value)
+
+
+def _or_none(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    if value is not None:
+        seconds(instance, attribute, value)
 
 
 @attrs.frozen(kw_only=True)
@@ -42,32 +48,33 @@ class Limits(HttpLimits):
         replay_events: How far back a returning reader may continue in place of a snapshot.
 
     Raises:
+        TypeError: A value is no number, or a size or a count no int.
         ValueError: A value is negative, or zero where that makes no sense.
     """
 
     # Most agents report within it, and then the caller gets the agent's own first state; a caller that asked not to
     # wait should not feel it.
-    first_event_timeout: float = attrs.field(default=1.0, validator=_not_negative)
+    first_event_timeout: float = attrs.field(default=1.0, validator=_or_0)
     # What a person waits for a cancel button.
-    cancel_timeout: float = attrs.field(default=10.0, validator=_positive)
+    cancel_timeout: float = attrs.field(default=10.0, validator=seconds)
     # Refusals are known at once and should be plain errors; a client's time-out for headers is rarely below 5 s.
-    header_delay: float = attrs.field(default=1.0, validator=_not_negative)
+    header_delay: float = attrs.field(default=1.0, validator=_or_0)
     # Under the 30 to 60 s after which proxies drop a silent connection; what the common SSE libraries do.
-    keep_alive: float = attrs.field(default=15.0, validator=_positive)
+    keep_alive: float = attrs.field(default=15.0, validator=seconds)
     # Long enough for nearly every task; short enough that a server behind a balancer is rid of old streams in a day.
-    stream_age: float | None = attrs.field(default=24 * 3600.0, validator=_positive)
+    stream_age: float | None = attrs.field(default=24 * 3600.0, validator=_or_none)
     # As deep as a value of the protocol may be nested; what is read level by level costs as much again as the parser.
-    max_json_depth: int = attrs.field(default=100, validator=_positive)
+    max_json_depth: int = attrs.field(default=100, validator=count)
     # A message of a person has a few; a thousand small files are an archive, which is one part.
-    max_parts: int = attrs.field(default=1000, validator=_positive)
+    max_parts: int = attrs.field(default=1000, validator=count)
     # One event costs a write for each. A task with more readers than this wants a broadcast service in front.
-    streams_per_task: int = attrs.field(default=1000, validator=_positive)
+    streams_per_task: int = attrs.field(default=1000, validator=count)
     # A tenth of the connections: one caller cannot take the server from the others.
-    streams_per_principal: int = attrs.field(default=100, validator=_positive)
+    streams_per_principal: int = attrs.field(default=100, validator=count)
     # Each holds its message and a waiting caller; an agent that is this far behind should say no.
-    queued_sends: int = attrs.field(default=100, validator=_positive)
+    queued_sends: int = attrs.field(default=100, validator=count)
     # What the in-memory store holds; beyond it a snapshot is cheaper to send than what happened.
-    replay_events: int = attrs.field(default=1000, validator=_not_negative)
+    replay_events: int = attrs.field(default=1000, validator=_count_or_0)
 
     def http(self) -> HttpLimits:
         """Return the bounds for the built-in server, which leaves the size of bodies to the application."""

@@ -7,7 +7,7 @@ from ..agents.updater import Reports
 from ..errors import TaskNotFoundError
 from ..streams import QueueManager
 from ..streams.reducer import WorkingTask
-from ..types import Message
+from ..types import Message, Task, TaskStatusUpdateEvent
 
 __all__ = ["OutsideReports"]
 
@@ -36,6 +36,10 @@ class OutsideReports(Reports):
     async def report(self, event: StreamEvent, message: Message | None) -> None:
         """Put the event on the task's queue."""
         await self._manager.enqueue(self._task_id, event)
+
+    async def report_whole(self, task: Task, end: TaskStatusUpdateEvent) -> bool:
+        """Tell that it cannot be done: outside a run there is a task already."""
+        return False
 
     async def flush(self) -> None:
         """Flush the task's queue, if it is live; if it is not, everything is stored."""

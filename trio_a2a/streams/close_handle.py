@@ -78,15 +78,17 @@ class CloseHandle(StreamCloseHandle):
 class HookCalls:
     """The hook of one main queue, called within its budget.
 
+    It is told the queue at each call and does not hold it: the queue holds this.
+
     Attributes:
         sees_events: Whether the hook has an ``on_event`` of its own, which makes the processor stop at each event.
     """
 
-    __slots__ = ("_hook", "_queue", "_sees_subscribers", "_tally", "_timeout", "_unsubscribing", "sees_events")
+    __slots__ = ("_hook", "_sees_subscribers", "_tally", "_task_id", "_timeout", "_unsubscribing", "sees_events")
 
     def __init__(
         self,
-        queue: "MainQueue",
+        task_id: str,
         hook: TaskStreamLifecycleHook,
         timeout: float,
         tally: Tally,
@@ -94,7 +96,7 @@ class HookCalls:
         sees_events: bool,
         sees_subscribers: bool,
     ) -> None:
-        self._queue = queue
+        self._task_id = task_id
         self._hook = hook
         self._timeout = timeout
         self._tally = tally
@@ -106,13 +108,13 @@ class HookCalls:
         """Tell whether the current task is running ``on_unsubscribe`` of this queue."""
         return trio.lowlevel.current_task() in self._unsubscribing
 
-    async def subscribed(self, child: "ChildQueue") -> None:
+    async def subscribed(self, queue: "MainQueue", child: "ChildQueue") -> None:
         """Run ``on_subscribe``. Cancellation passes through."""
         if self._sees_subscribers:
-            call = partial(self._hook.on_subscribe, self._queue.task_id, CloseHandle(self._queue, child))
+            call = partial(self._hook.on_subscribe, self._task_id, CloseHandle(queue, child))
             await self._call("on_subscribe", call, trio.current_time() + self._timeout, shield=False)
 
-    async def unsubscribed(self, children: "Iterable[ChildQueue]") -> None:
+    async def unsubscribed(self, queue: "MainQueue", children: "Iterable[ChildQueue]") -> None:
         """Run ``on_unsubscribe`` for each, all within one budget, even in a task that is being cancelled."""
         if not self._sees_subscribers:
             return
@@ -123,16 +125,16 @@ class HookCalls:
             self._unsubscribing.append(task)
         try:
             for child in children:
-                call = partial(self._hook.on_unsubscribe, self._queue.task_id, CloseHandle(self._queue, child))
+                call = partial(self._hook.on_unsubscribe, self._task_id, CloseHandle(queue, child))
                 await self._call("on_unsubscribe", call, deadline, shield=True)
         finally:
             if not nested:
                 self._unsubscribing.remove(task)
 
-    async def event(self, event: StreamEvent | A2AError) -> None:
+    async def event(self, queue: "MainQueue", event: StreamEvent | A2AError) -> None:
         """Run ``on_event``."""
         if self.sees_events:
-            call = partial(self._hook.on_event, self._queue.task_id, event, CloseHandle(self._queue, None))
+            call = partial(self._hook.on_event, self._task_id, event, CloseHandle(queue, None))
             await self._call("on_event", call, trio.current_time() + self._timeout, shield=True)
 
     def scheduled_failed(self, exc: Exception) -> None:
@@ -149,10 +151,8 @@ class HookCalls:
         # A hook that overran and swallowed its cancellation has overrun all the same.
         if budget.cancelled_caught or (in_time and trio.current_time() >= deadline):
             self._tally.hook_timeout()
-            _logger.warning(
-                "%s of %r for task %s overran its %s s", name, self._hook, self._queue.task_id, self._timeout
-            )
+            _logger.warning("%s of %r for task %s overran its %s s", name, self._hook, self._task_id, self._timeout)
 
     def _failed(self, name: str, exc: Exception) -> None:
         self._tally.hook_error()
-        _logger.error("%s of %r for task %s failed", name, self._hook, self._queue.task_id, exc_info=exc)
+        _logger.error("%s of %r for task %s failed", name, self._hook, self._task_id, exc_info=exc)

@@ -3,6 +3,7 @@
 import trio
 
 from ..abc import CloseReason
+from ..errors import TaskIdMismatchError
 
 __all__ = [
     "EventQueueClosedError",
@@ -59,17 +60,3 @@ class NoTaskQueueError(LookupError):
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
         super().__init__(f"no live queue for task {task_id!r}")
-
-
-class TaskIdMismatchError(ValueError):
-    """An event names another task than the queue that it was put on.
-
-    Attributes:
-        expected: The queue's task.
-        actual: The event's.
-    """
-
-    def __init__(self, expected: str, actual: str) -> None:
-        self.expected = expected
-        self.actual = actual
-        super().__init__(f"the event is of task {actual!r}, the queue of task {expected!r}; nothing was enqueued")

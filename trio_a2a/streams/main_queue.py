@@ -1,9 +1,10 @@
 """One live task: its nursery, its inbox, its subscribers, and every way in which they end.
 
 A `MainQueue` is opened by its manager and runs as one task, `run`: it loads the stored task, then is its processor
-until the inbox is closed. In its nursery live the task's agent runs and what hooks schedule. Producers take a permit
-for each event before they put it in the inbox, and the processor gives it back when the event is distributed, so that a
-permit stands for an event in flight wherever it is.
+until the inbox is closed. In its nursery live the task's agent runs and what hooks schedule. A queue that is made for a
+new task's first message begins with that run in its own task, since spawning one costs a tenth of a short request: then
+the processor becomes a task of its own when there is something to process, or to end, and an agent that only replies
+needs none.
 
 How long it lives follows from who needs it: subscribers, runs, and callers that are just opening it. When nobody does
 and nothing is in flight, `_settle` closes the queue of a finished task and puts that of an unfinished one on the
@@ -14,7 +15,7 @@ other, which is why they stand in one module, past 400 lines.
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, final
 
@@ -28,6 +29,7 @@ from .child_queue import ChildQueue
 from .close_handle import HookCalls
 from .exceptions import EventQueueClosedError, ManagerEndedError
 from .inbox import Inbox
+from .light_event import LightEvent
 from .processor import Accepted, Item, Processor
 from .reducer import WorkingTask
 from .statistics import MainQueueStatistics, Tally
@@ -70,18 +72,17 @@ class MainQueue:
         self._manager = manager
         # The task's queue before this one, if it may still be storing what it accepted: one writer at a time.
         self._before = before
-        self._written = trio.Event()
+        self._written = LightEvent()
         self._tally = Tally(manager._tally)
         self._hooks = HookCalls(
-            self,
+            task_id,
             hook,
             manager._hook_timeout,
             self._tally,
             sees_events=manager._hook_sees_events,
             sees_subscribers=manager._hook_sees_subscribers,
         )
-        self._permits = trio.Semaphore(manager._queue_size)
-        self._inbox: Inbox[Item] = Inbox()
+        self._inbox: Inbox[Item] = Inbox(manager._queue_size)
         self._children: dict[int, ChildQueue] = {}
         self._processor = Processor(self, self._inbox, owner=owner, tenant=tenant)
         self._accepted = 0
@@ -92,17 +93,20 @@ class MainQueue:
         self._needs = 0
         self._had_run = False
         self._closed = False
-        self._loaded = trio.Event()
+        self._loaded = LightEvent()
         self._load_failure: Exception | None = None
-        self._gone = trio.Event()
+        self._gone = LightEvent()
         self._ended_from_outside = False
         self._unreported: StoreError | None = None
         self._nursery: trio.Nursery | None = None
         self._loading: trio.CancelScope | None = None
         self._shield: trio.CancelScope | None = None
         self._runs: list[trio.CancelScope] = []
-        # Runs of a queue that was made just now, for its nursery.
-        self._waiting_runs: list[Callable[[], Awaitable[None]]] = []
+        # The run for whose message the queue was made, until the queue's task begins with it.
+        self._first_run: Callable[[], Awaitable[None]] | None = None
+        self._is_in_first_run = False
+        self._task: trio.lowlevel.Task | None = None
+        self._has_processor = False
         self._ends_with_grace = False
         self._grace_scope: trio.CancelScope | None = None
         self._scheduled: list[trio.CancelScope] = []
@@ -161,7 +165,8 @@ class MainQueue:
         admit(self.task_id, event)
         if self._closed:
             raise self._closed_error()
-        self._permits.acquire_nowait()
+        if not self._inbox.take_permits():
+            raise trio.WouldBlock
         self._put(event)
 
     async def tap(self) -> ChildQueue:
@@ -191,10 +196,14 @@ class MainQueue:
         passed = trio.Event()
         self._mark(lambda _: passed.set())
         await passed.wait()
+        self._raise_unstored()
+
+    def _raise_unstored(self) -> None:
+        """Raise what `flush` has to tell: once each."""
         failure, self._unreported = self._unreported, None
         if failure is not None:
             raise failure
-        if self._gone.is_set() and self._passed < self._accepted:
+        if self._written.is_set() and self._passed < self._accepted:
             raise EventQueueClosedError(self.task_id) from self._load_failure
 
     @property
@@ -222,23 +231,15 @@ class MainQueue:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                while self._waiting_runs:
-                    nursery.start_soon(self._waiting_runs.pop(), name=f"run of task {self.task_id}")
                 await self._load()
-                # Cancelling the manager must not cut a commit in two: from here on the queue ends because its inbox
-                # is closed, and `_bound_shield` gives the shield its deadline.
-                with trio.CancelScope(shield=True) as self._shield:
-                    if self._ended_from_outside:
-                        self._bound_shield()
-                    await self._processor.run()
-                self._end_writing()
-                if self._shield.cancelled_caught:
-                    _logger.warning("task %s: gave up storing after %s s", self.task_id, FINISH_SECONDS)
-                self._stop_accepting()
-                self._end_work()
-                # A bug in a run has cancelled this nursery: then the children are closed below, with its reason.
-                await trio.lowlevel.checkpoint_if_cancelled()
-                await self._close_children(tuple(self._children.values()), reason, immediate=self._processor.dropping)
+                if self._first_run is not None:
+                    first, self._first_run = self._first_run, None
+                    self._task = trio.lowlevel.current_task()
+                    self._is_in_first_run = True
+                    await first()
+                if not self._has_processor:
+                    self._has_processor = True
+                    await self._process()
         except* Exception:  # boundary: a bug in one queue is nobody else's
             _logger.exception("the queue of task %s failed; its streams and its run are ended", self.task_id)
             reason, failure = CloseReason.INTERNAL, partial(InternalError, "Internal error")
@@ -247,11 +248,45 @@ class MainQueue:
             self._end_writing()
             self._nursery = None
             await self._close_children(tuple(self._children.values()), reason, failure=failure)
-            while self._marks:
-                self._marks.pop(0)[1](self._processor.state)
             self._loaded.set()
             self._gone.set()
             self._manager._ending.discard(self)
+            # The queue and its processor name each other. Untied, they go when the last reader lets go of them; as
+            # garbage in a circle they would make the collector run once for a dozen short tasks.
+            self._processor.release()
+            self._beside = self._task = None
+
+    async def _process(self) -> None:
+        """Be the processor until the inbox is closed, then end what still goes on."""
+        if self._inbox or not self._closed:
+            await self._process_shielded(self._processor.run)
+        self._end_writing()
+        self._stop_accepting()
+        self._end_work()
+        # A bug in a run has cancelled the nursery: then the children are closed with its reason, when that is left.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._close_children(
+            tuple(self._children.values()), CloseReason.SHUTDOWN, immediate=self._processor.dropping
+        )
+
+    async def _process_shielded(self, process: Callable[[], Awaitable[None]]) -> None:
+        """Process; a cancellation of the manager must not cut a commit in two.
+
+        The processor ends because its inbox is closed, and `_bound_shield` gives the shield its deadline.
+        """
+        with trio.CancelScope(shield=True) as self._shield:
+            if self._ended_from_outside:
+                self._bound_shield()
+            await process()
+        if self._shield.cancelled_caught:
+            _logger.warning("task %s: gave up storing after %s s", self.task_id, FINISH_SECONDS)
+            self._end_writing()
+
+    def _have_processor(self) -> None:
+        """Start the processor as a task of its own, if the queue's own task is still busy with its first run."""
+        if self._is_in_first_run and not self._has_processor:
+            self._has_processor = True
+            self._open_nursery().start_soon(self._process, name=f"processor of task {self.task_id}")
 
     async def _load(self) -> None:
         if self._is_ready_to_run:
@@ -283,6 +318,8 @@ class MainQueue:
         self._processor.close()
         self._written.set()
         self._manager._has_written(self)
+        while self._marks:
+            self._marks.pop(0)[1](self._processor.state)
 
     def _end_work(self) -> None:
         """End the runs, if the queue was ended from outside, and give what hooks scheduled its last seconds."""
@@ -308,6 +345,7 @@ class MainQueue:
         if self._closed:
             raise self._closed_error()
         if passed is not None and self._concerns_nobody(item):
+            # First the yield: the caller is not to be answered before the agent has gone on.
             await trio.lowlevel.cancel_shielded_checkpoint()
             if self._concerns_nobody(item):
                 self._accepted += 1
@@ -317,16 +355,14 @@ class MainQueue:
                 return
             if self._closed:
                 raise await self._refusal()
-        try:
-            self._permits.acquire_nowait()
-        except trio.WouldBlock:
-            await self._permits.acquire()
-            if self._closed:
-                raise await self._refusal() from None
-            self._put(item, passed)
-        else:
+        if self._inbox.take_permits():
             self._put(item, passed)
             await trio.lowlevel.cancel_shielded_checkpoint()
+        else:
+            await self._inbox.wait_for_permit()
+            if self._closed:
+                raise await self._refusal()
+            self._put(item, passed)
 
     def _concerns_nobody(self, item: StreamEvent | Accepted | A2AError) -> bool:
         """Tell whether a run's report is a direct reply to a caller who waits for it, and who is told by the mark.
@@ -352,13 +388,47 @@ class MainQueue:
         if not self._needs:
             self._manager._not_idle(self)
         self._inbox.put(item if not isinstance(item, A2AError) else Accepted(item))
+        self._have_processor()
 
-    def _accept_report(
-        self, event: StreamEvent | A2AError, message: Message | None, passed: Mark | None
-    ) -> Awaitable[None]:
+    async def _accept_report(self, event: StreamEvent, message: Message | None, passed: Mark | None) -> None:
         """Accept a run's event: the first one with the message that began the run; ``passed`` as for `_mark`."""
         admit(self.task_id, event)
-        return self._accept(event if message is None else Accepted(event, message), passed)
+        await self._accept(event if message is None else Accepted(event, message), passed)
+
+    async def _accept_whole(
+        self, events: Sequence[StreamEvent], passed: Callable[[StreamEvent, WorkingTask | None], None]
+    ) -> bool:
+        """Accept and flush the events that are all that a new task's first run reports, if that can be done at once.
+
+        It can be where the run is in the queue's own task, which then is the processor while the run waits: no task is
+        spawned or woken for a task that is over as soon as it has begun.
+
+        Returns:
+            Whether it was done; if not, nothing was.
+
+        Raises:
+            StoreError: As `flush`.
+        """
+        if not (self._is_in_first_run and trio.lowlevel.current_task() is self._task) or self._has_processor:
+            return False
+        for event in events:
+            admit(self.task_id, event)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._closed or not self._inbox.take_permits(len(events)):
+            return False
+        self._has_processor = True
+        for event in events:
+            self._put(event, partial(passed, event))
+        try:
+            await self._process_shielded(self._processor.run_down)
+        except Exception as exc:  # boundary: a bug ends the queue, it does not pass through the agent's code
+            self._open_nursery().start_soon(_raise, exc)
+            await trio.sleep_forever()
+        self._has_processor = False
+        if self.closed:
+            self._have_processor()
+        self._raise_unstored()
+        return True
 
     def _mark(self, passed: Mark) -> None:
         """Call ``passed`` with the state as it is when all that was accepted so far is stored and distributed.
@@ -366,7 +436,7 @@ class MainQueue:
         This is how a run finds its end, and a blocked caller its answer: in order with the events, and without a wait.
         It is called in the processor, between two events, and must not raise.
         """
-        if self._accepted == self._passed or self._gone.is_set():
+        if self._accepted == self._passed or self._written.is_set():
             passed(self._processor.state)
         else:
             self._marks.append((self._accepted, passed))
@@ -374,8 +444,7 @@ class MainQueue:
     def _distributed(self, count: int) -> None:
         """Give back the permits of events that are through."""
         self._done += count
-        for _ in range(count):
-            self._permits.release()
+        self._inbox.give_back(count)
 
     def _pass(self, count: int, state: WorkingTask | None) -> None:
         """Events are through, their hook and their closing included: tell who waits for this point."""
@@ -428,7 +497,7 @@ class MainQueue:
     async def _welcome(self, child: ChildQueue) -> None:
         """Run the hook for a new child; if that is cancelled, the child is gone."""
         try:
-            await self._hooks.subscribed(child)
+            await self._hooks.subscribed(self, child)
         except BaseException:
             await self._close_children((child,), CloseReason.CONSUMER, immediate=True)
             raise
@@ -455,40 +524,50 @@ class MainQueue:
                 child._abort()
         if left:
             try:
-                await self._hooks.unsubscribed(left)
+                await self._hooks.unsubscribed(self, left)
             finally:
                 for _ in left:
                     self._release()
 
     # ------------------------------------------------------------------------------------------------- runs and work
 
-    def _start_run(self, run: Callable[[], Awaitable[None]]) -> trio.CancelScope:
-        """Run an agent in the queue's nursery, in a scope of its own, which is returned."""
+    def _start_run(self, run: Callable[[], Awaitable[None]], scope: trio.CancelScope | None = None) -> None:
+        """Run an agent in the queue's nursery.
+
+        Args:
+            run: What is called there.
+            scope: What is cancelled when the queue is ended from outside: the run enters it itself, and ends soon after
+                it has been cancelled. By default one around all of the run.
+        """
         if self._closed:
             raise EventQueueClosedError(self.task_id)
-        nursery = None if self._nursery is None and self._is_ready_to_run else self._open_nursery()
-        scope = trio.CancelScope()
-        self._runs.append(scope)
+        is_first = self._nursery is None and self._first_run is None and self._is_ready_to_run
+        nursery = None if is_first else self._open_nursery()
+        if scope is None:
+            scope = trio.CancelScope()
+            run = partial(_in_scope, scope, run)
+        cancelled = scope
+        self._runs.append(cancelled)
         self._had_run = True
         self._hold()
 
-        async def in_scope() -> None:
+        async def in_queue() -> None:
             try:
-                with scope:
-                    await run()
+                await run()
             except BaseException:
                 # The processor is shielded from the nursery's cancellation; it ends because its inbox is closed.
                 self._shut_down()
                 raise
             finally:
-                self._runs.remove(scope)
+                self._runs.remove(cancelled)
+                if nursery is None:
+                    self._is_in_first_run = False
                 self._release()
 
         if nursery is None:
-            self._waiting_runs.append(in_scope)
+            self._first_run = in_queue
         else:
-            nursery.start_soon(in_scope, name=f"run of task {self.task_id}")
-        return scope
+            nursery.start_soon(in_queue, name=f"run of task {self.task_id}")
 
     def _start_scheduled(self, work: Callable[[], Awaitable[object]]) -> None:
         """Run what a hook schedules."""
@@ -565,9 +644,7 @@ class MainQueue:
             self._grace_scope.cancel(reason="the task's queue is closed")
         self._manager._forget(self)
         self._inbox.close()
-        if not self._permits.value:
-            for _ in range(self._permits.statistics().tasks_waiting):
-                self._permits.release()
+        self._have_processor()
 
     def _shut_down(self, *, immediate: bool = False) -> None:
         """Begin to end the queue from outside."""
@@ -583,3 +660,12 @@ class MainQueue:
         for scope in (self._loading, self._shield):
             if scope is not None:
                 scope.deadline = min(scope.deadline, trio.current_time() + FINISH_SECONDS)
+
+
+async def _raise(exc: Exception) -> None:
+    raise exc
+
+
+async def _in_scope(scope: trio.CancelScope, run: Callable[[], Awaitable[None]]) -> None:
+    with scope:
+        await run()

@@ -153,6 +153,11 @@ class Processor:
         """Process until the inbox is closed and empty."""
         self._queue._settle()
         while await self._inbox.wait():
+            await self.run_down()
+
+    async def run_down(self) -> None:
+        """Process what is in the inbox, until there is nothing left."""
+        while self._inbox:
             batch = await self._next_batch()
             while batch and not self.dropping:
                 batch = await self._process(batch)
@@ -165,6 +170,10 @@ class Processor:
     def close(self) -> None:
         """Take nothing more. Idempotent."""
         self._inbox.clear()
+
+    def release(self) -> None:
+        """Let go of the queue, which has ended; what is known of the task stays."""
+        del self._queue
 
     def ask_provider(self) -> None:
         """Have the state provider asked whether the task is final, once nothing is in flight."""
@@ -276,7 +285,7 @@ class Processor:
         except InvalidAgentResponseError as error:
             return self._failure_step(error, state, sequence, message)
         assert new is not None  # only a direct Message leaves a task unmade
-        return self._stored_step(event, new, sequence + 1)
+        return self._stored_step(event, new, sequence + 1, message)
 
     def _failure_step(
         self, error: A2AError, state: WorkingTask | None, sequence: int, message: Message | None
@@ -289,9 +298,9 @@ class Processor:
         update = failure_update(state, error.message, timestamp=self._manager._clock.now(), message_id=new_id())
         new = reduce(state, update, message)
         assert new is not None
-        return self._stored_step(update, new, sequence + 1)
+        return self._stored_step(update, new, sequence + 1, message)
 
-    def _stored_step(self, event: StreamEvent, state: WorkingTask, sequence: int) -> _Step:
+    def _stored_step(self, event: StreamEvent, state: WorkingTask, sequence: int, message: Message | None) -> _Step:
         change = TaskChange(
             task_id=state.id,
             sequence=sequence,
@@ -299,6 +308,7 @@ class Processor:
             snapshot=state.task,
             owner=self.owner,
             tenant=self.tenant,
+            message=message,
         )
         return _Step(state, sequence, change=change, envelope=Envelope(sequence, event))
 
@@ -360,7 +370,7 @@ class Processor:
         if children and queue._hooks.sees_events:
             event = last.envelope.event if last.envelope is not None else last.error
             if event is not None:
-                await queue._hooks.event(event)
+                await queue._hooks.event(queue, event)
         if last.error is not None:
             await queue._close_children(children, _error_reason(last))
         elif last.finalizes:

@@ -628,6 +628,25 @@ async def test_a_client_that_goes_away_cancels_the_handler_at_once(first, how, c
     assert errors(caplog) == []
 
 
+async def test_a_body_that_came_in_whole_is_given_though_its_client_has_hung_up():
+    """Who sends a message and does not wait for the answer has sent it all the same."""
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(await receive())
+        seen.append(await receive())
+
+    ours, theirs = trio.testing.memory_stream_pair()
+    await ours.send_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
+    await ours.aclose()
+    with trio.fail_after(5):
+        await serve_stream(app, theirs)
+    assert seen == [
+        {"type": "http.request", "body": b"hello", "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+
+
 async def test_a_half_closed_client_gets_no_response_to_a_request_that_runs():
     app = Blocking()
     async with served(app) as peer:

@@ -85,8 +85,12 @@ class Exchange:
         Cancellation: a checkpoint only where it has to wait. Cancelled there, nothing of the body is lost.
         """
         connection = self._connection
-        while not (self._closed or connection.gone or self.response.complete):
-            parser = connection.parser
+        parser = connection.parser
+        # A body that has come in whole is given even when its client is gone by now: what it asks for is not less
+        # asked for by one who sends it and hangs up.
+        while not (self._closed or self.response.complete) and (
+            not connection.gone or (parser.complete and parser.body_ready)
+        ):
             if not self._body_ended and (parser.complete or parser.body_ready):
                 body = parser.take_body()
                 self._body_ended = parser.complete

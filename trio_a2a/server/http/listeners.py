@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 import trio
 
-HttpListener: TypeAlias = trio.SocketListener | trio.SSLListener[trio.SocketStream]
+HttpListener: TypeAlias = trio.abc.Listener[trio.abc.Stream]
+"""What hands out the streams of clients: those of `open_listeners`, or one of another kind."""
 
 # With port 0 and a host name of several addresses, the port that the first got may be taken on another.
 _PORT_ATTEMPTS = 10

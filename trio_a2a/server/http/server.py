@@ -227,7 +227,8 @@ async def serve_http(
 
     Args:
         app: The application. Its lifespan runs around everything, where it has one.
-        listeners: Open listeners, as `open_listeners` gives them. They are closed here in any case.
+        listeners: Open listeners, as `open_listeners` gives them, or any that hand out streams. They are closed here in
+            any case.
         limits: By default `HttpLimits()`.
         grace: How many seconds running requests have after `shutdown`; then they are cancelled.
         lifespan_timeout: How many seconds the application has for its lifespan's shutdown.
