@@ -898,7 +898,7 @@ async def test_a_hook_that_aborts_the_streams_ends_a_send_stream_quietly(autojum
         await trio.sleep(2)
         assert ended
         (row,) = desk.manager.store._rows.values()
-        assert row.change.snapshot().status.state is TaskState.COMPLETED
+        assert row.task.status.state is TaskState.COMPLETED
 
 
 # ---------------------------------------------------------------------------------------------------- what is refused
