@@ -26,11 +26,9 @@ def numbered(*ranges: tuple[int, int]) -> set[str]:
     return {f"C-{number:03}" for first, last in ranges for number in range(first, last + 1)}
 
 
-# The statements that may be open, by what they wait for. Those of the client are its own side's, and two that its
-# tests show.
+# The statements that may be open, by what they wait for.
 WAITING = {
     "The gRPC binding": {one["id"] for one in STATEMENTS if one["binding"] == "grpc"},
-    "The client": {one["id"] for one in STATEMENTS if one["side"] == "client"} | {"C-160", "C-283"},
     "Push delivery": {one["id"] for one in STATEMENTS if one["binding"] == "push"},
     "Full authentication": numbered((224, 228), (269, 273), (290, 290)),
     "Version 0.3": {"C-156", "C-157", "C-159"},

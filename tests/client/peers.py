@@ -1,6 +1,7 @@
 """Agents to call: ours, served over loopback, and servers written by hand that misbehave."""
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -113,10 +114,12 @@ def sse(*documents: Any, ids: Any = None, end: bool = True) -> bytes:
 
 
 @asynccontextmanager
-async def open_raw(answer: Callable[[Request], Any]) -> AsyncIterator[Raw]:
+async def open_raw(answer: Callable[[Request], Any], *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Raw]:
     """Serve that function; the card is its business, too."""
 
-    async def handle(stream: trio.SocketStream) -> None:
+    async def handle(stream: trio.abc.HalfCloseableStream) -> None:
+        if tls is not None:
+            stream = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
         async with stream:
             try:
                 data = b""
@@ -144,7 +147,8 @@ async def open_raw(answer: Callable[[Request], Any]) -> AsyncIterator[Raw]:
 
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        raw = Raw(url=f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}", answer=answer)
+        scheme = "http" if tls is None else "https"
+        raw = Raw(url=f"{scheme}://127.0.0.1:{listeners[0].socket.getsockname()[1]}", answer=answer)
         nursery.start_soon(trio.serve_listeners, handle, listeners)
         yield raw
         nursery.cancel_scope.cancel()

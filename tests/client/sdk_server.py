@@ -24,6 +24,7 @@ from a2a.types import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
+from a2a.utils import errors
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from starlette.applications import Starlette
@@ -33,6 +34,9 @@ class Agent(AgentExecutor):
     async def execute(self, context, queue):
         order, _, rest = context.get_user_input().partition(" ")
         ids = {"task_id": context.task_id, "context_id": context.context_id}
+
+        if order == "refuse":
+            raise getattr(errors, rest)("Refused.")
 
         async def state(value):
             await queue.enqueue_event(TaskStatusUpdateEvent(**ids, status=TaskStatus(state=value)))
@@ -62,6 +66,10 @@ class Agent(AgentExecutor):
         await queue.enqueue_event(TaskStatusUpdateEvent(**ids, status=status))
 
 
+def _fields(card):
+    return {field.name: value for field, value in card.ListFields()}
+
+
 async def main():
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -70,7 +78,7 @@ async def main():
         name="Theirs",
         description="Is of the asyncio SDK.",
         version="1",
-        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         supported_interfaces=[
@@ -78,7 +86,11 @@ async def main():
         ],
     )
     handler = DefaultRequestHandler(
-        Agent(), InMemoryTaskStore(), card, push_config_store=InMemoryPushNotificationConfigStore()
+        Agent(),
+        InMemoryTaskStore(),
+        card,
+        push_config_store=InMemoryPushNotificationConfigStore(),
+        extended_agent_card=AgentCard(**{**_fields(card), "name": "Theirs, extended"}),
     )
     routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/"), *create_rest_routes(handler)]
     config = Config()

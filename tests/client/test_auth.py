@@ -18,6 +18,8 @@ from trio_a2a.client import (
     Auth,
     BasicAuth,
     BearerAuth,
+    ConnectionLostError,
+    Credentials,
     CredentialsError,
     MutualTLSAuth,
     OAuth2ClientCredentials,
@@ -87,14 +89,25 @@ async def test_each_kind_has_its_place():
 
 
 @within(5)
+@pytest.mark.parametrize("name", ["a\r\nx: y", "a=b; c", "", "ä", "a b"])
+@pytest.mark.parametrize("location", ["header", "cookie"])
+async def test_a_card_cannot_write_into_requests_with_the_name_of_a_key(name, location):
+    scheme = SecurityScheme.of(APIKeySecurityScheme(location=location, name=name))
+    with pytest.raises(CredentialsError, match="cannot stand"):
+        choose_auth(card_with({"key": scheme}, {"key": []}), APIKeyAuth("k"))
+    with pytest.raises(ValueError, match="cannot be named"):
+        APIKeyAuth("k", name=name, location=location)
+
+
+@within(5)
 async def test_a_bearer_token_may_come_from_a_function_async_or_not():
     async def fetch():
         return "later"
 
     assert (await asked(BearerAuth(lambda: "now"))).headers == {"authorization": "Bearer now"}
     assert (await asked(BearerAuth(fetch))).headers == {"authorization": "Bearer later"}
-    assert BearerAuth(fetch).forget()
-    assert not BearerAuth("t").forget()
+    assert BearerAuth(fetch).forget(Credentials())
+    assert not BearerAuth("t").forget(Credentials())
     with pytest.raises(ValueError, match="printable"):
         await asked(BearerAuth(lambda: "a\r\nb"))
 
@@ -280,10 +293,59 @@ async def test_a_fetch_that_is_cancelled_is_made_by_the_next_one(autojump_clock)
 @within(1000)
 async def test_a_token_that_was_refused_is_not_used_again(autojump_clock):
     auth, post = bound(), TokenEndpoint()
-    assert not auth.forget()
-    await header(auth, post)
-    assert auth.forget()
+    assert not auth.forget(Credentials())
+    refused = await auth.credentials(post)
+    assert auth.forget(refused)
     assert await header(auth, post) == "Bearer token-2"
+
+
+@within(1000)
+async def test_a_token_that_many_calls_see_refused_is_renewed_once(autojump_clock):
+    """Each of them is told when the others may have a new token already, which is not to be thrown away."""
+    auth, post = bound(), TokenEndpoint()
+    refused = await auth.credentials(post)
+    tokens = []
+
+    async def call(delay):
+        await trio.sleep(delay)
+        assert auth.forget(refused)
+        tokens.append(await header(auth, post))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(call, number * 0.3)  # some while it is fetched, some after it
+    assert tokens == ["Bearer token-2"] * 10
+    assert len(post.asked) == 2
+
+
+@within(1000)
+@pytest.mark.parametrize("failure", [None, ConnectionLostError("cut")])
+async def test_tasks_that_wait_for_a_fetch_that_fails_share_its_failure(autojump_clock, failure):
+    """One request for all of them, not one after the other; who comes later asks anew."""
+    auth, asked_for, errors = bound(), 0, []
+
+    async def post(*_args):
+        nonlocal asked_for
+        asked_for += 1
+        await trio.sleep(1)
+        if failure is not None:
+            raise failure
+        return 503, b'{"error":"temporarily_unavailable"}'
+
+    async def call():
+        with pytest.raises((CredentialsError, ConnectionLostError)) as caught:
+            await header(auth, post)
+        errors.append(caught.value)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(call)
+    assert asked_for == 1
+    assert len({type(error) for error in errors}) == 1
+    assert len({id(error) for error in errors}) == 10  # each task has one of its own
+    await call()
+    assert asked_for == 2
+    assert await header(auth, TokenEndpoint()) == "Bearer token-1"
 
 
 @within(1000)
@@ -378,6 +440,25 @@ async def test_a_token_that_the_agent_refuses_is_renewed_once_over_the_network()
         async with connect(strict, auth=OAuth2ClientCredentials("a", "b"), allow_http=False) as client:
             with pytest.raises(CredentialsError, match="no HTTPS"):
                 await client.get_task("t")
+
+
+@within(10)
+async def test_a_card_that_came_over_https_sends_no_secret_to_a_place_without_it():
+    authority = trustme.CA()
+    server, trusting = (ssl.create_default_context(p) for p in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH))
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(trusting)
+    async with open_raw(lambda _: http(404)) as plain:
+        flow = {"clientCredentials": {"tokenUrl": f"{plain.url}/token", "scopes": {}}}
+        members = {"securitySchemes": {"o": {"oauth2SecurityScheme": {"flows": flow}}}}
+        async with (
+            open_raw(lambda _: answer_json(card_json("/rpc", **members)), tls=server) as secret,
+            connect(secret.url, auth=OAuth2ClientCredentials("me", "s3cret"), ssl_context=trusting) as client,
+        ):
+            with pytest.raises(CredentialsError, match="no HTTPS"):
+                await client.get_task("t")
+        assert plain.requests == []
+        assert len(secret.requests) == 1
 
 
 # ------------------------------------------------------------------------------------------------------------------ TLS

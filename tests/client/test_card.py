@@ -1,11 +1,14 @@
 """Finding an agent: its card, where it may lead, and which interface is used."""
 
+import json
+import ssl
 import subprocess
 import sys
 
 import attrs
 import pytest
 import trio
+import trustme
 
 import trio_a2a
 from tests.client.peers import answer_json, card_json, http, open_agent, open_raw
@@ -22,8 +25,10 @@ from trio_a2a.client import (
     UnsupportedVersionError,
     connect,
 )
-from trio_a2a.client.card_resolver import MAX_CARD, MAX_REDIRECTS, card_url
+from trio_a2a.client.card_resolver import MAX_CARD, MAX_REDIRECTS, CardResolver, _may_have_credentials, card_url
+from trio_a2a.client.http import HttpAnswer
 from trio_a2a.client.interfaces import choose_interfaces
+from trio_a2a.clock import TrioClock
 from trio_a2a.errors import AuthenticationError
 from trio_a2a.server import A2AApp
 from trio_a2a.types import AgentInterface
@@ -56,6 +61,29 @@ def test_interfaces_are_used_in_the_card_s_order():
 
 
 @pytest.mark.requirement("C-160", "C-161")
+def test_transports_that_are_given_are_in_the_order_of_preference():
+    rest, rpc, other = interface("HTTP+JSON"), interface(), interface(url="https://b.example")
+    assert found(rest, rpc, other, in_order=True) == (rpc, other, rest)
+    assert found(rest, rpc, transports=("HTTP+JSON", "JSONRPC"), in_order=True) == (rest, rpc)
+
+
+@within(5)
+async def test_the_card_s_order_counts_unless_transports_are_given():
+    card = attrs.evolve(
+        _BARE,
+        supported_interfaces=[interface("HTTP+JSON", "http://127.0.0.1:1"), interface("JSONRPC", "http://127.0.0.1:1")],
+    )
+    for options, binding in (({}, "HTTP+JSON"), ({"transports": ("JSONRPC", "HTTP+JSON", "GRPC")}, "JSONRPC")):
+        async with connect(card, **options) as client:
+            assert client.transport.binding == binding
+
+
+def test_a_url_with_credentials_is_passed_over():
+    """They would take the place of the caller's own."""
+    with pytest.raises(NoUsableInterfaceError, match="credentials in it"):
+        found(interface(url="https://me:secret@a.example"))
+
+
 def test_only_version_1_0_is_used_whatever_its_patch_number():
     old, new, later = interface(version="0.3"), interface(version="1.0.7"), interface(version="1.1")
     assert found(old, new, later) == (new,)
@@ -187,6 +215,30 @@ async def test_a_redirect_away_from_the_host_is_not_followed(location):
 
 
 @within(5)
+async def test_credentials_do_not_follow_a_redirect_to_another_port():
+    """Another origin on the same host is not whom they were meant for, unless it is its usual HTTPS."""
+    assert _may_have_credentials("http://a.example/x", "http://a.example/y")
+    assert _may_have_credentials("http://a.example/x", "https://a.example/x")
+    assert _may_have_credentials("http://a.example:80/x", "https://a.example:443/x")
+    assert not _may_have_credentials("http://a.example/x", "https://a.example:8443/x")
+    assert not _may_have_credentials("http://a.example:8080/x", "https://a.example/x")
+    authority = trustme.CA()
+    server, client = (
+        ssl.create_default_context(purpose) for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH)
+    )
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(client)
+
+    async with open_raw(lambda _: answer_json(card_json(secret.url)), tls=server) as secret:
+        redirect = http(301, location=f"{secret.url}/card.json")
+        async with open_raw(lambda r: redirect if r.headers.get("authorization") else http(401)) as raw:
+            async with connect(raw.url, auth=BearerAuth("s3cret"), ssl_context=client):
+                pass
+            assert [r.headers.get("authorization") for r in raw.requests] == [None, "Bearer s3cret"]
+        assert [r.headers.get("authorization") for r in secret.requests] == [None]
+
+
+@within(5)
 async def test_a_redirect_within_the_host_is_followed_a_few_times():
     def answer(request):
         return answer_json(card_json("/rpc")) if request.path == "/there" else http(301, location="/there")
@@ -230,6 +282,32 @@ async def test_a_card_is_asked_for_again_with_its_tag():
         raw.answer = lambda _: answer_json(card_json("/rpc", name="New"), etag='"v2"')
         assert (await client.refresh_card()).name == "New"
         assert client.card.name == "New"
+
+
+@within(1000)
+async def test_a_card_is_kept_as_long_as_its_server_says(autojump_clock):
+    """On the clock that is given; a card that must not be kept is not, and one without a word for five minutes."""
+
+    class Session:
+        def __init__(self, control):
+            self.control, self.asked = control, 0
+
+        async def exchange(self, _request, *, limit):
+            await trio.lowlevel.checkpoint()
+            self.asked += 1
+            headers = {} if self.control is None else {"cache-control": self.control}
+            return HttpAnswer(200, headers, json.dumps(card_json("/rpc")).encode())
+
+        def anonymous(self):
+            return self
+
+    for control, times in (("max-age=100", 2), ("no-store", 3), ("no-cache", 3), (None, 1), ("max-age=31536000", 1)):
+        session = Session(control)
+        resolver = CardResolver(session, clock=TrioClock())
+        for wait in (60, 60, 0):
+            await resolver.resolve("https://a.example")
+            await trio.sleep(wait)
+        assert session.asked == times, control
 
 
 @within(5)

@@ -1,6 +1,7 @@
 """Every operation and every class of error, against our server, over both bindings."""
 
 from datetime import timedelta
+from functools import partial
 
 import attrs
 import pytest
@@ -8,6 +9,7 @@ import trio
 
 import trio_a2a
 from tests.client.peers import both_bindings, open_agent, open_client
+from tests.client.scripted import ScriptedTransport, client_of
 from tests.deadline import within
 from trio_a2a.client import (
     BearerAuth,
@@ -37,7 +39,9 @@ from trio_a2a.types import (
     Message,
     Part,
     SendMessageConfiguration,
+    SendMessageResponse,
     Task,
+    TaskPushNotificationConfig,
     TaskState,
 )
 
@@ -161,6 +165,81 @@ async def test_tasks_are_listed_page_by_page(binding):
         with pytest.raises(InvalidParamsError) as caught:
             await anext(client.list_tasks(page_size=1000))
         assert [violation.field for violation in caught.value.violations] == ["pageSize"]
+
+
+@pytest.mark.requirement("C-281")
+@both_bindings
+@within(10)
+async def test_a_task_that_waits_for_an_authorization_is_followed_in_every_way(binding):
+    """By the stream that began it, by a subscription, and by asking; it goes on when it is authorized elsewhere."""
+    authorized = trio.Event()
+
+    async def agent(_context, updater):
+        await updater.require_auth("log in elsewhere")
+        await authorized.wait()
+        await updater.start_work()
+        await updater.complete("done")
+
+    async def follow(events, *, task_status):
+        async for event in events:
+            if event.status.state is TaskState.AUTH_REQUIRED:
+                task_status.started()
+        ended.append(events.task.status.state)
+        if len(ended) == 2:
+            both_ended.set()
+
+    ended, both_ended = [], trio.Event()
+    async with open_client(agent, binding) as client, trio.open_nursery() as nursery:
+        task = await client.send("x")
+        assert task.status.state is TaskState.AUTH_REQUIRED
+        async with client.subscribe(task.id) as subscribed, client.stream("y") as begun:
+            await nursery.start(partial(follow, subscribed))
+            await nursery.start(partial(follow, begun))
+            assert (await client.get_task(task.id)).status.state is TaskState.AUTH_REQUIRED
+            authorized.set()
+            await both_ended.wait()
+        assert ended == [TaskState.COMPLETED] * 2
+        assert (await client.get_task(task.id)).status.state is TaskState.COMPLETED
+
+
+@pytest.mark.requirement("C-141")
+@both_bindings
+@within(10)
+async def test_each_webhook_has_a_token_of_its_own(binding):
+    async with open_client(Desk(), binding, push=InMemoryPushConfigStore()) as client:
+        task = await client.send("say x")
+        made = [await client.push_configs.create(task.id, "https://example.com/hook") for _ in range(3)]
+        assert len({config.token for config in made}) == 3
+        assert all(len(config.token) >= 32 for config in made)
+        assert (await client.push_configs.get(task.id, made[0].id)).token in {made[0].token, ""}
+        assert not (await client.push_configs.create(task.id, "https://example.com/hook", token="")).token
+
+
+@pytest.mark.requirement("C-141")
+@within(10)
+async def test_a_token_that_the_server_keeps_to_itself_is_returned_all_the_same(autojump_clock):
+    transport = ScriptedTransport(answers=[TaskPushNotificationConfig(task_id="t", id="1", url="https://a.example")])
+    made = await client_of(transport).push_configs.create("t", "https://a.example")
+    assert made.token == transport.calls[0][0].request.token != ""
+
+
+@pytest.mark.requirement("C-054", "C-055")
+@both_bindings
+@within(10)
+async def test_the_context_is_the_agent_s_and_is_given_back_as_it_came(binding):
+    desk = Desk()
+    async with open_client(desk, binding) as client:
+        task = await client.send("say x")
+        assert desk.contexts[-1].message.context_id in {"", task.context_id}
+        for context_id in ("  a/b?c#d%2F ", "ü\u2028\n", "x" * 200):
+            again = await client.send("say y", context_id=context_id)
+            assert again.context_id == context_id
+            assert [one.id async for one in client.list_tasks(context_id=context_id)] == [again.id]
+    transport = ScriptedTransport([task], answers=[SendMessageResponse.of(task)])
+    await client_of(transport).send("x")
+    async with client_of(transport).stream("x", task_id=task.id):
+        pass
+    assert [call.request.message.context_id for call, _ in transport.calls] == ["", ""]
 
 
 @both_bindings

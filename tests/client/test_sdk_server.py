@@ -13,8 +13,16 @@ import trio
 from tests.client.peers import both_bindings
 from tests.client.proxy import open_proxy
 from tests.deadline import within
-from trio_a2a.client import connect
-from trio_a2a.errors import A2AError, TaskNotCancelableError, TaskNotFoundError
+from trio_a2a.client import Interceptor, connect
+from trio_a2a.errors import (
+    ERROR_TABLE,
+    A2AError,
+    InvalidParamsError,
+    JSONParseError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    VersionNotSupportedError,
+)
 from trio_a2a.types import Message, Task, TaskArtifactUpdateEvent, TaskState
 
 
@@ -72,12 +80,38 @@ async def test_every_operation_and_its_errors(binding):
 
 @both_bindings
 @within(60)
-async def test_a_stream_that_is_cut_comes_to_its_end_by_snapshots(binding):
-    async with open_server() as url, open_proxy(url, limits=[8_000, 9_000, 12_000]) as proxy:
+async def test_every_class_of_error_is_recognised(binding):
+    """Each as their server writes it; those that their server answers with itself are in the test above."""
+    async with open_server() as url, connect(url, transports=(binding,)) as client:
+        for row in ERROR_TABLE:
+            if row.code is None or row.error is JSONParseError:
+                continue  # these are not an agent's to raise
+            with pytest.raises(row.error):
+                await client.send(f"refuse {row.error.__name__}")
+        assert (await client.extended_card()).name == "Theirs, extended"
+        with pytest.raises(TaskNotFoundError):
+            await client.push_configs.create("unknown", "https://example.com/hook")
+        with pytest.raises(InvalidParamsError):
+            await anext(client.list_tasks(page_size=1000))
+    async with open_server() as url, connect(url, transports=(binding,), interceptors=[OldVersion()]) as client:
+        with pytest.raises(VersionNotSupportedError):
+            await client.get_task("x")
+
+
+class OldVersion(Interceptor):
+    async def before(self, call):
+        return attrs.evolve(call, headers={"a2a-version": "0.9"})
+
+
+@pytest.mark.parametrize("manner", ["drop", "reset", "stall"])
+@both_bindings
+@within(60)
+async def test_a_stream_that_is_cut_comes_to_its_end_by_snapshots(binding, manner):
+    async with open_server() as url, open_proxy(url, limits=[8_000, 9_000, 12_000], manner=manner) as proxy:
         async with connect(url, transports=(binding,)) as direct:
             interface = attrs.evolve(direct.card.supported_interfaces[0], url=proxy.url, protocol_binding=binding)
             card = attrs.evolve(direct.card, supported_interfaces=[interface])
-        async with connect(card) as client, client.stream("count 200") as events:
+        async with connect(card, silence=0.3) as client, client.stream("count 200") as events:
             seen = [event async for event in events]
         assert events.resumed >= 2
         assert events.gap

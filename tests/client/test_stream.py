@@ -76,10 +76,9 @@ async def test_a_stream_ends_with_the_terminal_event_without_waiting_for_the_ser
 
 @within(10_000)
 async def test_a_stream_that_answers_a_message_ends_in_order_where_the_agent_asks(autojump_clock):
-    for state in (INPUT, AUTH):
-        events, shown = await played(ScriptedTransport([(task(), 1), (said(state), 2), END]))
-        assert len(shown) == 2
-        assert events.resumed == 0
+    events, shown = await played(ScriptedTransport([(task(), 1), (said(INPUT), 2), END]))
+    assert len(shown) == 2
+    assert events.resumed == 0
 
 
 @within(10_000)
@@ -95,12 +94,34 @@ async def test_a_stream_that_breaks_behind_a_question_has_ended(autojump_clock):
     assert events.resumed == 0
 
 
+@pytest.mark.requirement("C-281")
 @within(10_000)
-async def test_waiting_for_an_authorization_does_not_end_a_stream_that_breaks(autojump_clock):
-    transport = ScriptedTransport([(task(), 1), (said(AUTH), 2), BREAK], [(said(DONE), 3)])
+@pytest.mark.parametrize("end", [END, BREAK])
+async def test_a_task_that_waits_for_an_authorization_is_followed_by_a_subscription(autojump_clock, end):
+    """It goes on without another message (protocol section 7.6.2), also where its server ended the stream."""
+    transport = ScriptedTransport([(task(), 1), (said(AUTH), 2), end], [(said(WORKING), 3), (said(DONE), 4)])
     events, shown = await played(transport)
-    assert len(shown) == 3
+    assert len(shown) == 4
     assert events.resumed == 1
+    assert transport.operations == ["SendStreamingMessage", "SubscribeToTask"]
+
+
+@pytest.mark.requirement("C-281")
+@within(10_000)
+async def test_where_a_server_lets_nobody_wait_for_an_authorization_the_stream_ends_there(autojump_clock):
+    events, shown = await played(ScriptedTransport([task(), said(AUTH), END], [task(AUTH), END]))
+    assert events.resumed == MAX_RESUMPTIONS
+    assert isinstance(shown[0], Task)
+    assert events.task.status.state is AUTH
+
+
+@within(10_000)
+async def test_a_turn_that_changes_no_status_ends_with_its_connection(autojump_clock):
+    """A follow-up that the agent answers with an artifact, while the same question stays open."""
+    transport = ScriptedTransport([(task(INPUT), 5), (chunk("x"), 6), END])
+    events, shown = await played(transport, task_id="t")
+    assert len(shown) == 2
+    assert events.resumed == 0
 
 
 @within(10_000)
@@ -212,6 +233,116 @@ async def test_numbers_that_begin_anew_with_each_connection_are_not_believed(aut
     assert events.task.artifacts[0].text("") == "abcd"
     assert len(shown) == 6
     assert not events.gap
+
+
+@within(10_000)
+async def test_an_event_that_comes_twice_with_its_number_is_shown_once(autojump_clock):
+    transport = ScriptedTransport(
+        [
+            (task(), 1),
+            (task(), 1),
+            (chunk("a", append=False), 2),
+            (chunk("b"), 3),
+            (chunk("a", append=False), 2),
+            BREAK,
+        ],
+        [(chunk("b"), 3), (chunk("b"), 3), (chunk("c"), 4), (said(DONE), 5)],
+    )
+    events, shown = await played(transport)
+    assert len(shown) == 5
+    assert events.task.artifacts[0].text("") == "abc"
+    assert not events.gap
+
+
+@within(10_000)
+async def test_a_server_that_replays_all_is_heard_from_where_the_reader_was(autojump_clock):
+    """It does not look at Last-Event-ID. What is too long ago to be compared might be lost, which is told."""
+    said_all = [(task(), 1), *[(chunk(f"{n}", append=n > 2), n) for n in range(2, 50)]]
+    transport = ScriptedTransport([*said_all[:40], BREAK], [*said_all[1:], (said(DONE), 50)])
+    events, shown = await played(transport)
+    assert len(shown) == 50
+    assert events.task.artifacts[0].text("") == "".join(map(str, range(2, 50)))
+    assert events.gap
+
+
+@within(10_000)
+async def test_a_number_that_always_is_the_same_hides_no_event(autojump_clock):
+    transport = ScriptedTransport([(task(), 1), (chunk("a", append=False), 1), (chunk("b"), 1), (said(DONE), 1)])
+    events, shown = await played(transport)
+    assert len(shown) == 4
+    assert events.task.artifacts[0].text("") == "ab"
+
+
+@within(10_000)
+async def test_numbers_out_of_order_hide_no_event_and_are_told(autojump_clock):
+    transport = ScriptedTransport(
+        [(task(), 1), (chunk("a", name="x", append=False), 3), (chunk("b", name="y", append=False), 2), (said(DONE), 4)]
+    )
+    events, shown = await played(transport)
+    assert len(shown) == 4
+    assert events.gap
+
+
+@within(10_000)
+@pytest.mark.parametrize("numbers", [(0, 0), (1, 2)])
+async def test_a_server_that_goes_on_without_a_snapshot_is_told_of(autojump_clock, numbers):
+    """Whatever happened in between is lost, and nothing says what it was."""
+    transport = ScriptedTransport(
+        [(task(), numbers[0]), (said(WORKING, "a"), numbers[1]), BREAK],
+        [(said(WORKING, "z"), numbers[0]), (said(DONE), numbers[1])],
+    )
+    events, shown = await played(transport)
+    assert events.gap
+    assert shown[-1].status.state is DONE
+    assert len(shown) == 4
+
+
+@within(10_000)
+async def test_a_snapshot_that_a_server_repeats_is_shown_once(autojump_clock):
+    now = task(WORKING, "a")
+    transport = ScriptedTransport([task(), BREAK], [now, now, chunk("b"), BREAK], [task(WORKING, "ab"), said(DONE)])
+    events, shown = await played(transport)
+    assert [type(event) for event in shown].count(Task) == 2
+    assert events.task.artifacts[0].text("") == "ab"
+
+
+@within(10_000)
+async def test_a_subscription_behind_a_number_tells_whether_anything_is_missing(autojump_clock):
+    for first, gap in [
+        ((said(WORKING), 6), False),
+        ((said(WORKING), 7), True),
+        ((task(), 5), False),
+        ((task(), 9), True),
+    ]:
+        client = client_of(ScriptedTransport([first, (said(DONE), first[1] + 1)]))
+        async with client.subscribe("t", after=5) as events:
+            assert [await anext(events), await anext(events)] == [first[0], said(DONE)]
+        assert events.gap is gap
+        assert events.last_sequence == first[1] + 1
+    for first in (task(), said(WORKING)):
+        client = client_of(ScriptedTransport([first, said(DONE)]))
+        async with client.subscribe("t", after=5) as events:
+            assert len([event async for event in events]) == 2
+        assert events.gap
+
+
+@within(10_000)
+async def test_a_server_that_answers_each_subscription_with_a_snapshot_is_polled_at_a_gentle_pace(autojump_clock):
+    """Each is news, so it is not given up; but it is no reason to come back at once."""
+    snapshots = [[task(WORKING, "x" * n), END] for n in range(1, 40)]
+    transport = ScriptedTransport([task(), END], *snapshots, [task(DONE)])
+    _, shown = await played(transport)
+    assert len(shown) == 41
+    assert transport.times[-1] - transport.times[0] > 150
+
+
+@within(10_000)
+async def test_attempts_are_connections(autojump_clock):
+    """A stream counts for itself: nothing below it tries more often."""
+    transport = ScriptedTransport([(task(), 1), BREAK], BREAK)
+    with pytest.raises(StreamInterruptedError):
+        await played(transport)
+    assert len(transport.calls) == 1 + MAX_RESUMPTIONS
 
 
 @within(10_000)

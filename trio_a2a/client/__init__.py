@@ -12,6 +12,7 @@ from .auth import (
     Credentials as Credentials,
     MutualTLSAuth as MutualTLSAuth,
 )
+from .card_trust import CardTrust as CardTrust
 from .client import Client as Client
 from .connect import connect as connect
 from .exceptions import (
@@ -30,6 +31,7 @@ from .exceptions import (
     TransportError as TransportError,
     UnsupportedVersionError as UnsupportedVersionError,
 )
+from .fold import fold as fold
 from .interceptors import Interceptor as Interceptor
 from .oauth2 import OAuth2ClientCredentials as OAuth2ClientCredentials
 from .push_configs import PushConfigs as PushConfigs
@@ -49,6 +51,7 @@ __all__ = [
     "BearerAuth",
     "CallTimeoutError",
     "CardError",
+    "CardTrust",
     "Client",
     "ClientCall",
     "ClientError",
@@ -75,4 +78,5 @@ __all__ = [
     "TransportError",
     "UnsupportedVersionError",
     "connect",
+    "fold",
 ]

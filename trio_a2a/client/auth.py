@@ -5,6 +5,7 @@ schemes: then the first of the card's requirements is chosen for all of whose sc
 """
 
 import inspect
+import re
 import ssl
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +27,9 @@ __all__ = [
     "PostForm",
     "choose_auth",
 ]
+
+# A token of HTTP (RFC 9110 section 5.6.2), which the names of headers and cookies are.
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 
 PostForm = Callable[[str, Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, bytes]]]
 """Posts a form (URL, fields, headers) and returns the status and the body: how a token endpoint is asked."""
@@ -65,6 +69,9 @@ class Auth(Protocol):
         Args:
             scheme: The scheme.
             scopes: The scopes that the card requires.
+
+        Raises:
+            CredentialsError: It fits, but what the card says of it cannot be done.
         """
         ...
 
@@ -79,15 +86,20 @@ class Auth(Protocol):
         """
         ...
 
-    def forget(self) -> bool:
-        """The server has refused the credentials: tell whether others can be had, and have none of the old ones."""
+    def forget(self, refused: Credentials) -> bool:
+        """The server has refused credentials: tell whether others can be had, and give those no more.
+
+        Args:
+            refused: What the request had. Other requests may have been refused with the same, and there may be others
+                since then.
+        """
         ...
 
 
 class _Constant(Auth):
     """Credentials that cannot be renewed."""
 
-    def forget(self) -> bool:
+    def forget(self, refused: Credentials) -> bool:
         return False
 
 
@@ -123,7 +135,7 @@ class BearerAuth(Auth):
             token = await token
         return Credentials(headers={"authorization": f"Bearer {_in_header(token, 'a token')}"})
 
-    def forget(self) -> bool:
+    def forget(self, refused: Credentials) -> bool:
         """A function may have another one by now."""
         return not isinstance(self._token, str)
 
@@ -176,6 +188,9 @@ class APIKeyAuth(_Constant):
         self._key = _in_header(key, "an API key")
         if location == "cookie" and any(c in key for c in ' ",;\\'):
             raise ValueError("the API key cannot stand in a cookie: it has a character that ends one")
+        # The name may be the card's: one that is none would write into the request.
+        if name is not None and location in {"header", "cookie"} and not _NAME.fullmatch(name):
+            raise ValueError(f"a {location} cannot be named {name[:50]!r}")
         self._name = name
         self._location = location
 
@@ -187,7 +202,10 @@ class APIKeyAuth(_Constant):
         location = self._location or value.location
         if location not in {"header", "query", "cookie"}:
             return None
-        return APIKeyAuth(self._key, name=self._name or value.name, location=location)  # type: ignore[arg-type]
+        try:
+            return APIKeyAuth(self._key, name=self._name or value.name, location=location)  # type: ignore[arg-type]
+        except ValueError as exc:
+            raise CredentialsError(f"the card wants the API key where it cannot stand: {exc}") from exc
 
     async def credentials(self, post: PostForm) -> Credentials:
         """Return the key in its place.
@@ -304,6 +322,6 @@ class Authorizer:
             found = found.joined(await auth.credentials(self._post))
         return found
 
-    def forget(self) -> bool:
+    def forget(self, refused: Credentials) -> bool:
         """Give up credentials that were refused; tell whether there may be others."""
-        return any([auth.forget() for auth in self._auths])  # noqa: C419 - all of them are told
+        return any([auth.forget(refused) for auth in self._auths])  # noqa: C419 - all of them are told

@@ -1,11 +1,12 @@
 """Fetching agent cards: where they lie, how large they may be, where they may lead, and how long they are good.
 
 A card decides to whom credentials go, so its way is kept narrow. A redirect is followed only within the same host, and
-never from HTTPS to HTTP; a card is bounded in size; with trusted keys it must be signed.
+never from HTTPS to HTTP, and takes credentials along only to the same origin or to the same host's usual HTTPS port; a
+card is bounded in size; with trusted keys it must be signed.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any, Final, final
 from urllib.parse import urljoin, urlsplit
@@ -37,7 +38,7 @@ DEFAULT_AGE: Final = 300.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_AGE = re.compile(r"max-age\s*=\s*\"?(\d{1,9})\b", re.ASCII)
 
-Verify = Callable[[bytes], AgentCard]
+Verify = Callable[[bytes], Awaitable[AgentCard]]
 
 
 def card_url(url: str) -> str:
@@ -115,7 +116,7 @@ class CardResolver:
         if answer.status == 304 and cached is not None:
             body, card = cached.body, cached.card
         else:
-            body, card = answer.body, self._read(answer.body)
+            body, card = answer.body, await self._read(answer.body)
         self._keep(url, _Cached(body, card, found_at, *self._validators(answer, cached)), answer)
         return card, found_at
 
@@ -125,18 +126,20 @@ class CardResolver:
             headers["if-none-match"] = cached.etag
         if cached is not None and cached.last_modified:
             headers["if-modified-since"] = cached.last_modified
+        session = self._session
         for _ in range(MAX_REDIRECTS + 1):
             try:
-                answer = await self._session.exchange(
-                    HttpRequest(method="GET", url=url, headers=headers), limit=MAX_CARD
-                )
+                answer = await session.exchange(HttpRequest(method="GET", url=url, headers=headers), limit=MAX_CARD)
             except ResponseTooLargeError as exc:
                 raise CardError(f"the agent card at {url} is larger than {MAX_CARD} bytes") from exc
             if answer.status in {200, 304}:
                 return answer, url
             if answer.status not in _REDIRECTS:
                 raise _failure(answer)
-            url = self._redirected(url, answer.headers.get("location", ""))
+            target = self._redirected(url, answer.headers.get("location", ""))
+            if not _may_have_credentials(url, target):
+                session = session.anonymous()
+            url = target
         raise CardError(f"the agent card is redirected more than {MAX_REDIRECTS} times")
 
     def _redirected(self, url: str, location: str) -> str:
@@ -153,8 +156,9 @@ class CardResolver:
         if not self._allow_http and not url.startswith("https:"):
             raise CardError("the agent's URL has no HTTPS, and allow_http=False")
 
-    def _read(self, body: bytes) -> AgentCard:
-        return read_card(body) if self._verify is None else self._verify(body)
+    async def _read(self, body: bytes) -> AgentCard:
+        card = read_card(body)  # says what it is, if it is no card of this version
+        return card if self._verify is None else await self._verify(body)
 
     def _validators(self, answer: HttpAnswer, cached: _Cached | None) -> tuple[str | None, str | None, datetime]:
         control = answer.headers.get("cache-control", "").lower()
@@ -178,6 +182,13 @@ class CardResolver:
         url = card_url(url)
         if url in self._cache:
             self._cache[url] = attrs.evolve(self._cache[url], fresh_until=self._clock.now())
+
+
+def _may_have_credentials(url: str, target: str) -> bool:
+    """Tell whether what was shown to one place may be shown to another: the same, or its own HTTPS."""
+    old, new = urlsplit(url), urlsplit(target)
+    upgraded = (old.scheme, old.port or 80, new.scheme, new.port or 443) == ("http", 80, "https", 443)
+    return upgraded or (old.scheme, old.netloc) == (new.scheme, new.netloc)
 
 
 def _failure(answer: HttpAnswer) -> Exception:

@@ -1,6 +1,6 @@
 """The client: the operations of the protocol as methods, over whatever transport.
 
-This module is longer than others because it is the eleven operations, each with what its caller must know.
+It is longer than 400 lines because it is the eleven operations, each with what its caller must know.
 """
 
 import math
@@ -36,7 +36,7 @@ from .exceptions import ClientError
 from .interceptors import Interceptor
 from .progress import Progress
 from .push_configs import PushConfigs
-from .retry import with_retries
+from .retry import MAX_ATTEMPTS, with_retries
 from .stream import EventStream
 from .task_list import TaskList
 from .transport import OPERATIONS, ClientCall, ClientTransport, EventSource, time_limit
@@ -50,7 +50,7 @@ class Client:
 
     Its methods can be called by any number of tasks at the same time. They raise the agent's refusals as the classes of
     `trio_a2a.errors`, and what fails on the way as `ClientError` classes. A ``timeout`` is in seconds on Trio's clock;
-    None is the client's own, ``math.inf`` is none.
+    None is the client's own, ``math.inf`` is none. Behind the block of `connect` they raise `trio.ClosedResourceError`.
 
     Args:
         card: The agent's card.
@@ -203,7 +203,8 @@ class Client:
         Args:
             task_id: The task.
             after: The number of the last event that was seen (`EventStream.last_sequence`), at a server that numbers
-                them: then only what followed comes.
+                them: then only what followed comes. Where it is no longer there, or not numbered, the task comes, and
+                `EventStream.gap` is true.
             extensions: URIs of extensions to activate.
             resume: As for `stream`.
             timeout: Seconds until it begins.
@@ -215,9 +216,7 @@ class Client:
             ClientError: The call failed.
         """
         self._require_streaming()
-        progress = Progress(task_id=task_id)
-        if after is not None:
-            progress.last_sequence = after
+        progress = Progress(task_id=task_id, after=after or 0)
         request = SubscribeToTaskRequest(id=task_id)
         async with self._stream(progress, "SubscribeToTask", request, extensions, timeout, resume=resume) as events:
             yield events
@@ -305,6 +304,9 @@ class Client:
     async def extended_card(self, *, timeout: float | None = None) -> AgentCard:
         """Return the fuller card for callers that are known; from then on it is `card`.
 
+        It is trusted as the interface is that gives it, which a verified card has named; its own signatures are not
+        looked at.
+
         Raises:
             UnsupportedOperationError: The card does not declare one.
             ExtendedAgentCardNotConfiguredError: There is none.
@@ -380,12 +382,15 @@ class Client:
         extensions: Iterable[str],
         timeout: float | None,
         last_event_id: int | None = None,
+        attempts: int = MAX_ATTEMPTS,
     ) -> EventSource:
         call = await self._before(operation, request, extensions, timeout)
         try:
             with time_limit(call.timeout, operation):
                 source = await with_retries(
-                    lambda: self._transport.open(call, last_event_id=last_event_id), safe=OPERATIONS[operation].safe
+                    lambda: self._transport.open(call, last_event_id=last_event_id),
+                    safe=OPERATIONS[operation].safe,
+                    attempts=attempts,
                 )
         except (A2AError, ClientError) as exc:
             await self._after(call, None, exc)
@@ -414,9 +419,9 @@ class Client:
             return await self._open(operation, request, extensions, timeout, progress.last_event_id)
 
         async def subscribe(task_id: str, last_event_id: int | None) -> EventSource:
-            # Once: a stream has a count of its own.
             again = SubscribeToTaskRequest(id=task_id)
-            return await self._open("SubscribeToTask", again, extensions, timeout, last_event_id)
+            # Once: a stream counts for itself.
+            return await self._open("SubscribeToTask", again, extensions, timeout, last_event_id, attempts=1)
 
         async def get_task(task_id: str) -> Task:
             task: Task = await self._call("GetTask", GetTaskRequest(id=task_id), extensions, timeout)

@@ -2,17 +2,17 @@
 
 import math
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from ..clock import TrioClock
 from ..errors import AuthenticationError, AuthorizationError
 from ..types import AgentCard, AgentInterface
-from ..wire.signing import CardKeys, verify_card as verify_signatures
+from ..wire.signing import CardKeys
 from .auth import Auth, Authorizer, MutualTLSAuth, PostForm, choose_auth
+from .card_trust import CardTrust, verified
 from .client import Client
 from .exceptions import CredentialsError
 from .fallback import FallbackTransport
@@ -22,13 +22,15 @@ from .oauth2 import MAX_TOKEN_ANSWER
 from .transport import ClientTransport, time_limit
 
 if TYPE_CHECKING:
-    from .card_resolver import CardResolver
+    import httpx2
+
+    from .card_resolver import CardResolver, Verify
     from .http import HttpSession
 
 __all__ = ["TRANSPORTS", "connect"]
 
 TRANSPORTS: Final = ("JSONRPC", "HTTP+JSON", "GRPC")
-"""The bindings that may be used unless it is said otherwise."""
+"""The bindings that may be used unless it is said otherwise, in the order of the card."""
 
 
 @asynccontextmanager
@@ -37,7 +39,7 @@ async def connect(
     *,
     auth: Auth | Sequence[Auth] | Mapping[str, Auth] | None = None,
     transports: Sequence[str] = TRANSPORTS,
-    verify_card: "CardKeys | None" = None,
+    verify_card: "CardKeys | CardTrust | None" = None,
     allow_http: bool = True,
     timeout: float | None = 60.0,
     silence: float | None = 60.0,
@@ -45,6 +47,7 @@ async def connect(
     interceptors: Sequence[Interceptor] = (),
     check_capabilities: bool = True,
     ssl_context: ssl.SSLContext | None = None,
+    http_transport: "Callable[[], httpx2.AsyncBaseTransport] | None" = None,
 ) -> AsyncIterator[Client]:
     """Find an agent, and use it for the length of a block.
 
@@ -56,9 +59,10 @@ async def connect(
         url_or_card: The agent's URL, below which its card lies; the URL of a card (``.json``); or a card.
         auth: Credentials: one kind, several that are all used, or a mapping from the names of the card's security
             schemes. They are sent to the interface, and to the card's place if that asks for them.
-        transports: The bindings that may be used. gRPC is not spoken yet, and passed over where there is another.
-        verify_card: The keys that are trusted to sign cards, as for :func:`trio_a2a.wire.signing.verify_card`; a card
-            without a valid signature is then refused. Needs the extra ``signing``.
+        transports: The bindings that may be used, the preferred one first. Left out, the card's order counts. gRPC is
+            not spoken yet, and passed over where there is another.
+        verify_card: The keys that are trusted to sign cards, as for :func:`trio_a2a.wire.signing.verify_card`, or a
+            `CardTrust`; a card without a valid signature is then refused. Needs the extra ``signing``.
         allow_http: Whether the card, the interface and the token endpoint may be without HTTPS.
         timeout: Seconds that a call may take, and fetching the card; None: any time.
         silence: Seconds without a byte after which a stream counts as broken; None: never.
@@ -66,6 +70,8 @@ async def connect(
         interceptors: Code around each call.
         check_capabilities: Refuse at once what the card says that the agent cannot do. False: ask the agent.
         ssl_context: For HTTPS; by default certificates are verified against the system's.
+        http_transport: Makes what carries HTTP requests, in place of connections over sockets: a proxy, a Unix socket,
+            or a server in the same process. It is called for each set of connections, which closes what it made.
 
     Raises:
         ValueError: It is no URL of an agent.
@@ -83,23 +89,34 @@ async def connect(
     if isinstance(transports, str):
         raise TypeError("transports is a sequence of names, such as ('JSONRPC',)")
     context = _tls(auth) if ssl_context is None else ssl_context
+    opened = partial(open_session, ssl_context=context, http_transport=http_transport)
     async with AsyncExitStack() as stack:
         # Cards and tokens come from other places than the answers to calls, and see none of their credentials.
-        outside: HttpSession = await stack.enter_async_context(open_session(ssl_context=context))
-        post = _poster(outside, allow_http=allow_http)
+        outside: HttpSession = await stack.enter_async_context(opened())
         fetch = None
         with time_limit(math.inf if timeout is None else timeout, "fetching the card"):
             if isinstance(url_or_card, AgentCard):
-                card = url_or_card if verify_card is None else _verified(url_or_card, verify_card)
+                card = url_or_card if verify_card is None else await verified(url_or_card, verify_card, outside)
                 found_at = None
             else:
-                sessions = [outside, *_with_credentials(outside, auth, post)]
-                resolver, card, found_at = await _resolved(url_or_card, sessions, verify_card, allow_http=allow_http)
+                sessions = [outside, *_with_credentials(outside, auth, _poster(outside, allow_http=allow_http))]
+                verify = None if verify_card is None else partial(verified, trust=verify_card, session=outside)
+                resolver, card, found_at = await _resolved(url_or_card, sessions, verify, allow_http=allow_http)
                 fetch = partial(_fetched_anew, resolver, url_or_card)
-        interfaces = choose_interfaces(card, transports, card_url=found_at, allow_http=allow_http)
+        interfaces = choose_interfaces(
+            # The default says what may be used, not what is preferred; the same names written out do.
+            card,
+            transports,
+            in_order=transports is not TRANSPORTS,
+            card_url=found_at,
+            allow_http=allow_http,
+        )
         auths = choose_auth(card, auth)
+        # A card that came over HTTPS sends secrets no less safely than it came itself.
+        secure = found_at is not None and found_at.lower().startswith("https:")
+        post = _poster(outside, allow_http=allow_http and not secure)
         authorizer = Authorizer(auths, post) if auths else None
-        session = await stack.enter_async_context(open_session(authorizer=authorizer, ssl_context=context))
+        session = await stack.enter_async_context(opened(authorizer=authorizer))
         made = [_transport(interface, session) for interface in interfaces]
         yield Client(
             card,
@@ -117,12 +134,11 @@ async def connect(
 
 
 async def _resolved(
-    url: str, sessions: "Sequence[HttpSession]", keys: "CardKeys | None", *, allow_http: bool
+    url: str, sessions: "Sequence[HttpSession]", verify: "Verify | None", *, allow_http: bool
 ) -> "tuple[CardResolver, AgentCard, str]":
     """Fetch a card, with credentials only where its server asks for them."""
     from .card_resolver import CardResolver  # noqa: PLC0415 - as in connect
 
-    verify = None if keys is None else partial(_verified, keys=keys)
     for left, session in zip(reversed(range(len(sessions))), sessions, strict=True):
         resolver = CardResolver(session, verify=verify, allow_http=allow_http)
         try:
@@ -137,14 +153,6 @@ async def _fetched_anew(resolver: "CardResolver", url: str) -> AgentCard:
     resolver.revalidate(url)
     card, _ = await resolver.resolve(url)
     return card
-
-
-def _verified(raw: bytes | AgentCard, keys: CardKeys) -> AgentCard:
-    if isinstance(raw, bytes):
-        from .card_resolver import read_card  # noqa: PLC0415 - as in connect
-
-        read_card(raw)  # says what it is, if it is no card of this version
-    return verify_signatures(raw, keys, now=TrioClock().now()).card
 
 
 # ----------------------------------------------------------------------------------------------- connections and tokens

@@ -25,8 +25,9 @@ __all__ = [
     "UnsupportedVersionError",
 ]
 
-# Enough to recognise a proxy's error page by.
+# Characters in a text: enough to recognise a proxy's error page by. Bytes in the error, which a program may keep.
 _SHOWN = 200
+_KEPT = 8192
 
 
 class ClientError(Exception):
@@ -59,8 +60,8 @@ class HttpStatusError(TransportError):
 
     def __init__(self, status: int, body: bytes = b"") -> None:
         self.status = status
-        self.body = body
-        super().__init__(status, body)
+        self.body = body[:_KEPT]
+        super().__init__(status, self.body)
 
     def __str__(self) -> str:
         shown = self.body[:_SHOWN].decode(errors="replace")

@@ -10,7 +10,7 @@ import attrs
 from ..types import AgentCard, AgentInterface
 from .exceptions import NoUsableInterfaceError, UnsupportedVersionError
 
-__all__ = ["BINDINGS", "VERSION", "choose_interfaces"]
+__all__ = ["BINDINGS", "MAX_INTERFACES", "VERSION", "choose_interfaces"]
 
 VERSION: Final = "1.0"
 """The version of the protocol that the client speaks."""
@@ -18,17 +18,26 @@ VERSION: Final = "1.0"
 BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
 """The bindings that it speaks."""
 
+MAX_INTERFACES: Final = 8
+"""How many interfaces are tried: a card must not make a client knock at the doors of a thousand others."""
+
 _MAJOR_MINOR = re.compile(r"(\d+\.\d+)(?:\.\d+)*", re.ASCII)
 
 
 def choose_interfaces(
-    card: AgentCard, transports: Sequence[str], *, card_url: str | None = None, allow_http: bool = True
+    card: AgentCard,
+    transports: Sequence[str],
+    *,
+    in_order: bool = False,
+    card_url: str | None = None,
+    allow_http: bool = True,
 ) -> tuple[AgentInterface, ...]:
-    """Return the interfaces that can be used, in the card's order.
+    """Return the interfaces that can be used, the preferred one first; at most `MAX_INTERFACES`.
 
     Args:
         card: The card.
         transports: The bindings that may be used.
+        in_order: Whether their order is that of preference; else the card's is.
         card_url: Where the card came from; relative interface URLs are taken from there. A card that came over HTTPS
             leads to no interface without it: whoever can read the rest of the way could read the credentials.
         allow_http: Whether an interface may be without HTTPS.
@@ -50,7 +59,9 @@ def choose_interfaces(
             refused.append(f"{interface.protocol_binding} {interface.protocol_version}: {reason}")
             other_versions += _version(interface) != VERSION
     if usable:
-        return tuple(usable)
+        if in_order:  # interfaces of the same binding stay in the card's order
+            usable.sort(key=lambda interface: transports.index(interface.protocol_binding))
+        return tuple(usable[:MAX_INTERFACES])
     listed = "; ".join(refused) or "it lists none"
     if refused and other_versions == len(refused):
         raise UnsupportedVersionError(f"the agent {card.name!r} does not speak A2A {VERSION} ({listed})")
@@ -83,6 +94,8 @@ def _refusal(
         return "its URL is none"
     if parts.scheme not in {"http", "https"} or not host:
         return "its URL is no absolute http or https URL"
+    if parts.username is not None or parts.password is not None:
+        return "its URL has credentials in it"
     if parts.scheme == "http":
         if not allow_http:
             return "it has no HTTPS, and allow_http=False"

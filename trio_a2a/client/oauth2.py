@@ -3,6 +3,7 @@
 import math
 from base64 import b64encode
 from collections.abc import Sequence
+from copy import copy
 from typing import Final, Literal, final
 from urllib.parse import quote_plus
 
@@ -11,7 +12,7 @@ import trio
 
 from ..types import OAuth2SecurityScheme, SecurityScheme
 from .auth import Auth, Credentials, PostForm
-from .exceptions import CredentialsError
+from .exceptions import ClientError, CredentialsError
 
 __all__ = ["MAX_TOKEN_ANSWER", "REFRESH_MARGIN", "OAuth2ClientCredentials"]
 
@@ -28,7 +29,7 @@ _OK = 200
 class OAuth2ClientCredentials(Auth):
     """A token for the program itself.
 
-    Tasks that need one at the same time share one fetch.
+    Tasks that need one at the same time share one fetch, and its failure.
 
     Args:
         client_id: The client's id.
@@ -57,6 +58,8 @@ class OAuth2ClientCredentials(Auth):
         # Held while a token is fetched, which is what it is for: the others wait for that token, and if the one that
         # fetches is cancelled the next one does.
         self._fetching = trio.Lock()
+        self._fetches = 0  # how many have come to an end of their own
+        self._failure: Exception | None = None  # that of the last one
 
     def bind(self, scheme: SecurityScheme, scopes: Sequence[str] = ()) -> "OAuth2ClientCredentials | None":
         """Return it with the endpoint and the scopes of the card, if the scheme has this flow."""
@@ -81,15 +84,32 @@ class OAuth2ClientCredentials(Auth):
 
         Cancellation: a fetch is given up; the next caller begins another.
         """
+        known = self._fetches
         async with self._fetching:
             if self._token is None or trio.current_time() >= self._renew_at:
-                await self._fetch(post)
-        return Credentials(headers={"authorization": f"Bearer {self._token}"})
+                if self._failure is not None and self._fetches > known:
+                    # Who waited for a fetch that failed does not make it again: an endpoint that is in trouble would
+                    # be asked once for each of them, and the last one would wait for all.
+                    raise copy(self._failure) from self._failure
+                await self._fetched(post)
+            return Credentials(headers={"authorization": f"Bearer {self._token}"})
 
-    def forget(self) -> bool:
-        """Fetch another one next time."""
-        had, self._token = self._token is not None, None
-        return had
+    def forget(self, refused: Credentials) -> bool:
+        """Fetch another one next time, unless there already is another one."""
+        had = refused.headers.get("authorization")
+        if had == f"Bearer {self._token}":
+            self._token = None
+        return had is not None
+
+    async def _fetched(self, post: PostForm) -> None:
+        try:
+            await self._fetch(post)
+        except ClientError as exc:
+            self._failure = exc
+            self._fetches += 1
+            raise
+        self._failure = None
+        self._fetches += 1
 
     async def _fetch(self, post: PostForm) -> None:
         if self._token_url is None:

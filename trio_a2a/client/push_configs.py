@@ -1,7 +1,10 @@
 """The four operations on webhooks, as a client calls them."""
 
+import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any, final
+from typing import Any, Final, final
+
+import attrs
 
 from ..types import (
     AuthenticationInfo,
@@ -13,7 +16,12 @@ from ..types import (
 )
 from .exceptions import InvalidResponseError
 
-__all__ = ["PushConfigs"]
+__all__ = ["MAX_PAGES", "PushConfigs"]
+
+MAX_PAGES: Final = 1000
+"""Pages of one task's webhooks; a list that is longer has no end."""
+
+_TOKEN_BYTES: Final = 32  # as many as nobody guesses (RFC 6750 section 5.2)
 
 
 @final
@@ -33,7 +41,7 @@ class PushConfigs:
         url: str,
         *,
         id: str = "",
-        token: str = "",
+        token: str | None = None,
         authentication: AuthenticationInfo | None = None,
         timeout: float | None = None,
     ) -> TaskPushNotificationConfig:
@@ -43,15 +51,19 @@ class PushConfigs:
             task_id: The task.
             url: Where the agent posts the events.
             id: The registration's id; by default the agent makes one.
-            token: By which the receiver recognises the registration: another one for each.
+            token: By which the receiver recognises the registration. By default it is random, and in what is returned;
+                "" is none. A token that several registrations share would let each receiver speak for the others.
             authentication: How the agent authenticates itself there.
             timeout: Seconds; None: the client's.
         """
+        if token is None:
+            token = secrets.token_urlsafe(_TOKEN_BYTES)
         config = TaskPushNotificationConfig(task_id=task_id, url=url, id=id, token=token, authentication=authentication)
         created: TaskPushNotificationConfig = await self._call(
             "CreateTaskPushNotificationConfig", config, timeout=timeout
         )
-        return created
+        # Servers may keep secrets to themselves; the program needs it for its receiver.
+        return created if created.token else attrs.evolve(created, token=token)
 
     async def get(self, task_id: str, id: str, *, timeout: float | None = None) -> TaskPushNotificationConfig:
         """Return a webhook of a task."""
@@ -63,7 +75,7 @@ class PushConfigs:
         """Return all webhooks of a task, page after page; the time-out is each page's."""
         found: list[TaskPushNotificationConfig] = []
         token = ""
-        while True:
+        for _ in range(MAX_PAGES):
             request = ListTaskPushNotificationConfigsRequest(task_id=task_id, page_token=token)
             page: ListTaskPushNotificationConfigsResponse = await self._call(
                 "ListTaskPushNotificationConfigs", request, timeout=timeout
@@ -74,6 +86,7 @@ class PushConfigs:
             token = page.next_page_token
             if not token:
                 return tuple(found)
+        raise InvalidResponseError(f"the list does not end: it has more than {MAX_PAGES} pages")
 
     async def delete(self, task_id: str, id: str, *, timeout: float | None = None) -> None:
         """End a webhook; one that is not there is no error."""

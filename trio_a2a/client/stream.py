@@ -4,8 +4,9 @@ There is no task behind a stream: whoever iterates reads the connection, so a co
 wait, or be done with it, and nothing is left behind when the block is left.
 
 What goes wrong on the way is met with a new connection, a subscription to the task. That is tried a bounded number of
-times, with growing waits; an event that is seen, or a connection that lasts, begins the count anew. What cannot be
-resumed raises an error. The one clean end before the end of the task is that of the agent's turn.
+times, with growing waits; an event that is seen, or a connection that lasts, begins the count anew. (A snapshot does
+not make the waits shorter: a server that answers each subscription with one, and ends it, is polled at a gentle pace.)
+What cannot be resumed raises an error. The one clean end before the end of the task is that of the agent's turn.
 """
 
 import logging
@@ -74,8 +75,10 @@ class EventStream:
         self._resume = resume
         self._source: EventSource | None = None
         self._opened_at = 0.0
-        self._failures = 0
+        self._failures = 0  # connections in a row that brought nothing; bounded
+        self._waits = 0  # waits in a row, each longer than the one before
         self._failure: Exception | None = None  # how the last connection ended; None: in order
+        self._is_fresh = False  # a new connection goes on where another broke, and nothing has come over it
         self._ended = False
         self._reading = False
 
@@ -98,7 +101,7 @@ class EventStream:
 
     @property
     def gap(self) -> bool:
-        """Whether events may be missing. Then a `Task` came in their place, which has their effect."""
+        """Whether events may be missing. If the server sent a `Task` in their place, that has their effect."""
         return self._progress.gap
 
     def __repr__(self) -> str:
@@ -147,8 +150,11 @@ class EventStream:
                 raise
             if self._progress.is_over or (self.resumed and self._progress.turn_is_over):
                 await self.aclose()
+            fresh, self._is_fresh = self._is_fresh, False
             if shown:
                 self._failures = 0
+                if not (fresh and isinstance(received.event, Task)):
+                    self._waits = 0
                 return received.event
         await trio.lowlevel.checkpoint()
         return None
@@ -169,7 +175,7 @@ class EventStream:
             except trio.Cancelled:
                 # The connection cannot be read on; whoever reads next is to know. It is not the server's failure.
                 self._failure = ConnectionLostError("reading the stream was cancelled")
-                self._failures = 0
+                self._failures = self._waits = 0
                 raise
             finally:
                 if received is None:
@@ -177,7 +183,7 @@ class EventStream:
             if received is not None:
                 return received
             if trio.current_time() - self._opened_at >= LASTING:
-                self._failures = 0
+                self._failures = self._waits = 0
         failure = self._failure
         if self._must_reconnect(failure):
             await self._reconnect(failure)
@@ -198,7 +204,8 @@ class EventStream:
         clean = failure is None
         self._ended = True
         # An agent's turn ends so. A stream that breaks behind its last event has told all, too.
-        if progress.turn_is_over or (clean and progress.answers_message and progress.is_interrupted):
+        # A task that waits for an authorization goes on without another message, so it is followed (section 7.6.2).
+        if progress.turn_is_over or (clean and progress.answers_message and progress.needs_input):
             return False
         if progress.answers_message and not progress.begun and not isinstance(failure, A2AError):
             raise StreamInterruptedError(
@@ -227,10 +234,11 @@ class EventStream:
                     last_sequence=progress.last_sequence,
                 ) from failure
             try:
-                await trio.sleep(backoff(self._failures, _retry_after(failure)))
+                await trio.sleep(backoff(self._waits + 1, _retry_after(failure)))
             except trio.Cancelled:
                 self._failures -= 1  # it was not tried
                 raise
+            self._waits += 1
             try:
                 self._source = await self._resubscribed()
             except (TransportError, CallTimeoutError, InternalError, RateLimitedError, UnavailableError) as exc:
@@ -242,6 +250,7 @@ class EventStream:
             else:
                 _logger.debug("took up the stream of task %s again", progress.task_id)
                 self.resumed += 1
+                self._is_fresh = True
                 self._opened_at = trio.current_time()
                 progress.reconnected()
                 return

@@ -39,8 +39,8 @@ def headers_of(extensions: tuple[str, ...], headers: Any, *, stream: bool, last_
 
 
 def is_event_stream(stream: HttpStream) -> bool:
-    """Tell whether an answer is a stream of events."""
-    return stream.content_type == MEDIA_TYPE.decode()
+    """Tell whether an answer is a stream of events; that of a failing proxy is not, whatever it says."""
+    return stream.status // 100 == 2 and stream.content_type == MEDIA_TYPE.decode()
 
 
 def read_json(answer: HttpAnswer) -> Any:

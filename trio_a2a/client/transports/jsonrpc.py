@@ -50,7 +50,7 @@ class JsonRpcTransport(ClientTransport):
         """Begin a stream, as the Protocol says."""
         id_ = next(self._ids)
         stream = await self._session.open(self._request(call, id_, stream=True, last_event_id=last_event_id))
-        if stream.status // 100 == 2 and is_event_stream(stream):
+        if is_event_stream(stream):
             return SseSource(stream, lambda document: _unwrapped(document, id_), silence=call.silence)
         return AnswerSource(_result(await stream.read(), id_))
 
@@ -86,8 +86,8 @@ def _unwrapped(document: Any, id_: int) -> Any:
         raise InvalidResponseError("the answer is no JSON-RPC response")
     error = document.get("error")
     answered = document.get("id")
-    # An error may be of a request whose id could not be read.
-    if answered != id_ and not (error is not None and answered is None):
+    # An error may be of a request whose id could not be read. To Python, true is 1.
+    if (answered != id_ or isinstance(answered, bool)) and not (error is not None and answered is None):
         raise InvalidResponseError("the answer is for another request: its id is not that of ours")
     if error is not None:
         found = read_jsonrpc_error(error)

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 from typing import Any, Final, final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import attrs
 import orjson
 
-from ...errors import A2AError, MethodNotFoundError
+from ...errors import A2AError, FieldViolation, InvalidParamsError, MethodNotFoundError
 from ...types import AgentInterface
 from ...wire import to_dict
 from ...wire.faults import read_status_error
 from ..exceptions import HttpStatusError, InvalidResponseError
-from ..http import HttpAnswer, HttpRequest, HttpSession, HttpStream
+from ..http import HttpAnswer, HttpRequest, HttpSession
 from ..transport import OPERATIONS, ClientCall, ClientTransport, EventSource
 from .exchange import AnswerSource, SseSource, headers_of, is_event_stream, read_json, read_result
 
@@ -44,7 +44,9 @@ class RestTransport(ClientTransport):
     """
 
     def __init__(self, interface: AgentInterface, session: HttpSession) -> None:
-        self._base = interface.url.rstrip("/")
+        parts = urlsplit(interface.url)
+        self._base = parts._replace(path=parts.path.rstrip("/"), query="", fragment="").geturl()
+        self._query = parts.query
         self._tenant = interface.tenant
         self._session = session
         # The specification says both, in different places (ambiguity A-01); a server that refuses one is asked the
@@ -67,7 +69,7 @@ class RestTransport(ClientTransport):
     async def open(self, call: ClientCall, *, last_event_id: int | None = None) -> EventSource:
         """Begin a stream, as the Protocol says."""
         stream = await self._session.open(self._request(call, stream=True, last_event_id=last_event_id))
-        if _is_stream(stream):
+        if is_event_stream(stream):
             return SseSource(stream, _unwrapped, silence=call.silence)
         answer = await stream.read()
         if call.operation == "SubscribeToTask" and self._subscribe_method == "POST" and _knows_no_such_route(answer):
@@ -78,9 +80,10 @@ class RestTransport(ClientTransport):
     def _request(self, call: ClientCall, *, stream: bool = False, last_event_id: int | None = None) -> HttpRequest:
         method, path, carried = _ROUTES[call.operation]
         members = to_dict(attrs.evolve(call.request, tenant=self._tenant))
-        path = path.format(*(quote(members.pop(name, ""), safe="") for name in carried))
-        tenant = f"/{quote(self._tenant, safe='')}" if self._tenant else ""
+        path = path.format(*(_segment(name, members.pop(name, "")) for name in carried))
+        tenant = "/" + _segment("tenant", self._tenant) if self._tenant else ""
         url = f"{self._base}{tenant}{path}"
+        query = [self._query] if self._query else []
         headers = headers_of(call.extensions, call.headers, stream=stream, last_event_id=last_event_id)
         body = None
         if call.operation == "SubscribeToTask":
@@ -91,12 +94,21 @@ class RestTransport(ClientTransport):
         else:
             members.pop("tenant", None)  # the path has it
             if members:
-                url += "?" + urlencode({name: _in_query(value) for name, value in members.items()})
+                query.append(urlencode({name: _in_query(value) for name, value in members.items()}))
+        if query:
+            url += "?" + "&".join(query)
         return HttpRequest(method=method, url=url, headers=headers, body=body)
 
 
-def _is_stream(stream: HttpStream) -> bool:
-    return stream.status // 100 == 2 and is_event_stream(stream)
+def _segment(name: str, value: str) -> str:
+    """Return a value as a segment of a path.
+
+    Raises:
+        InvalidParamsError: It would lead to another route: these vanish from a path, however they are escaped.
+    """
+    if value in {"", ".", ".."}:
+        raise InvalidParamsError(violations=[FieldViolation(name, "Cannot be empty, '.' or '..' in a URL")])
+    return quote(value, safe="")
 
 
 def _knows_no_such_route(answer: HttpAnswer) -> bool:
