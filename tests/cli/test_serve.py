@@ -123,6 +123,8 @@ def test_the_version_is_told():
     [
         ("click", (), "pip install 'trio-a2a[cli]'"),
         ("httpx2", ("demo",), "pip install 'trio-a2a[client]'"),
+        ("httpx2", ("card", "http://127.0.0.1:9"), "pip install 'trio-a2a[client]'"),
+        ("httpx2", ("doctor", "http://127.0.0.1:9"), "pip install 'trio-a2a[client]'"),
     ],
 )
 def test_a_missing_extra_is_named(missing, arguments, says):

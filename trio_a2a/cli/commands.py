@@ -1,23 +1,129 @@
 """The commands and their options; what they do is in a module each, imported when it is run."""
 
-import os
 import sys
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
+from functools import partial
+from typing import Any
 
 import click
-import trio
+
+from .lazy import LazyGroup
+from .options import agent_url, connection_options, wait_options
+from .program import FAILED, INTERRUPTED, forget_output
 
 __all__ = ["cli"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("trio-a2a"), prog_name="trio-a2a")
+@click.group(
+    cls=LazyGroup,
+    lazy={
+        "push": ("push_commands:push", "List, add and remove webhooks of a task."),
+        "task": ("task_commands:task", "Get, list, cancel and watch tasks."),
+    },
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="trio-a2a", prog_name="trio-a2a")
 def cli() -> None:
-    """Serve A2A agents, and see them stream."""
+    """Use A2A agents, check them, and serve your own.
+
+    Exit status: 0 all is well; 1 the agent, the way to it or the task failed; 2 wrong usage; 130 interrupted.
+    """
 
 
-@cli.command()
+@cli.command(short_help="Show what an agent says about itself.")
+@agent_url
+@click.option("--extended", is_flag=True, help="The fuller card, for callers that are known.")
+@click.option(
+    "--verify",
+    metavar="KEY",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A file with the trusted public key (PEM, JWK) or keys (JWK Set); a card that none has signed is refused.",
+)
+@connection_options
+def card(url: str, extended: bool, verify: str | None, **connection: Any) -> None:
+    """Show what the agent at URL says about itself."""
+    from .card import show_card  # noqa: PLC0415 - imported when it is run
+    from .session import run_session  # noqa: PLC0415
+
+    run_session(partial(show_card, url=url, extended=extended, verify=verify), **connection)
+
+
+@cli.command(short_help="Send a message, and show what comes of it.")
+@agent_url
+@click.argument("text", required=False)
+@click.option(
+    "--file", "files", metavar="PATH", multiple=True, type=click.Path(), help="A file to send; may be repeated."
+)
+@click.option("--data", metavar="JSON", multiple=True, help="JSON to send, or @PATH to read it from; may be repeated.")
+@click.option("--task", "task_id", metavar="ID", help="The task that the message continues.")
+@click.option("--context", "context_id", metavar="ID", help="The conversation that it belongs to.")
+@click.option("--stream/--no-stream", default=None, help="Stream what happens. By default where the agent can.")
+@click.option("--no-wait", is_flag=True, help="Return as soon as there is a task.")
+@wait_options
+@connection_options
+def send(
+    url: str,
+    text: str | None,
+    files: tuple[str, ...],
+    data: tuple[str, ...],
+    task_id: str | None,
+    context_id: str | None,
+    stream: bool | None,
+    no_wait: bool,
+    save: str | None,
+    cancel_on_interrupt: bool,
+    **connection: Any,
+) -> None:
+    """Send a message to the agent at URL, and show what comes of it.
+
+    TEXT is the message; - reads it from standard input. Exit status 1 if the task fails, is rejected or canceled.
+    """
+    if no_wait and stream:
+        raise click.UsageError("--no-wait and --stream exclude each other")
+    if no_wait and save is not None:
+        raise click.UsageError("--no-wait and --save exclude each other: the artifacts are still to come")
+    from .inputs import read_parts  # noqa: PLC0415 - imported when it is run
+    from .send import Sending, send_message  # noqa: PLC0415
+    from .session import run_session  # noqa: PLC0415
+
+    sending = Sending(
+        url=url,
+        parts=read_parts(text, files, data),
+        task_id=task_id,
+        context_id=context_id,
+        stream=stream,
+        no_wait=no_wait,
+        save=save,
+        cancel_on_interrupt=cancel_on_interrupt,
+    )
+    run_session(partial(send_message, sending=sending), **connection)
+
+
+@cli.command(short_help="Check an agent: its card, its bindings, its errors, its streams.")
+@agent_url
+@click.option("--no-send", is_flag=True, help="Send no message: check only what can be seen without.")
+@click.option("--strict", is_flag=True, help="Let warnings count: exit status 1 for them, too.")
+@click.option(
+    "--wait",
+    default=20.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="How long to watch what comes of the message.",
+)
+@connection_options
+def doctor(url: str, no_send: bool, strict: bool, wait: float, **connection: Any) -> None:
+    """Check the agent at URL: its card, its bindings, what it declares, its errors and its streams.
+
+    It sends at most one harmless message. Exit status 1 if there is an error among the findings.
+    """
+    from .doctor import examine  # noqa: PLC0415 - imported when it is run
+    from .session import run_session  # noqa: PLC0415
+
+    run_session(partial(examine, url=url, send=not no_send, strict=strict, wait=wait), **connection)
+
+
+@cli.command(short_help="Serve an agent of your own.")
 @click.argument("target", metavar="MODULE:AGENT")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
@@ -37,15 +143,17 @@ def serve(target: str, host: str, port: int, url: str | None, grace: float) -> N
     AGENT is a trio_a2a.Agent, an A2AApp, or an async callable (context, updater), whose card is then made of its name
     and docstring. Tasks are kept in memory, and are gone when it ends.
     """
-    from .serve import ServeError, run_server  # noqa: PLC0415 - imported when it is run
+    import trio  # noqa: PLC0415 - imported when it is run
+
+    from .serve import ServeError, run_server  # noqa: PLC0415
 
     try:
         trio.run(run_server, target, host, port, url, grace, strict_exception_groups=True)
     except ServeError as exc:
-        _fail(str(exc))
+        raise click.ClickException(str(exc)) from exc
 
 
-@cli.command()
+@cli.command(short_help="See a server, three subscribers and a hook at work, in one program.")
 def demo() -> None:
     """Run a server and its clients in one program: three subscribers, and a hook that closes their streams."""
     try:
@@ -53,24 +161,19 @@ def demo() -> None:
     except ModuleNotFoundError as exc:
         if exc.name != "httpx2":
             raise
-        _fail("the demo needs an extra: pip install 'trio-a2a[client]'")
-    else:
-        _run(run_demo)
+        raise click.ClickException("the demo needs an extra: pip install 'trio-a2a[client]'") from exc
+    _run(run_demo)
 
 
 def _run(command: Callable[[], Awaitable[None]]) -> None:
+    import trio  # noqa: PLC0415 - imported when it is run
+
     status = 0
     try:
         trio.run(command)
     except* KeyboardInterrupt:
-        status = 130  # as shells count it: 128 and the number of SIGINT
+        status = INTERRUPTED
     except* BrokenPipeError:
-        status = 1
-        # Whoever read the output is gone; the interpreter must not try to flush it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_output()
+        status = FAILED
     sys.exit(status)
-
-
-def _fail(reason: str) -> None:
-    click.echo(f"trio-a2a: {reason}", err=True)
-    sys.exit(2)

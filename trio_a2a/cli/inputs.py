@@ -1,0 +1,63 @@
+"""What is sent: text, files and JSON from the command line, as the parts of a message."""
+
+import mimetypes
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from ..types import Part
+
+__all__ = ["read_parts"]
+
+_UNKNOWN = "application/octet-stream"
+
+
+def read_parts(text: str | None, files: Sequence[str], data: Sequence[str]) -> tuple[Part, ...]:
+    """Return the parts of a message, in the order text, files, data.
+
+    Args:
+        text: The text; ``-`` stands for standard input.
+        files: Paths of files.
+        data: JSON texts, or ``@`` and the path of a file that holds one.
+
+    Raises:
+        click.UsageError: There is nothing to send, a file cannot be read, or what should be JSON is none.
+    """
+    parts = [] if text is None else [Part(text=_standard_input() if text == "-" else text)]
+    for path in files:
+        guessed, encoding = mimetypes.guess_type(path, strict=False)
+        # Of x.tar.gz the type would be that of what is inside.
+        media_type = _UNKNOWN if guessed is None or encoding is not None else guessed
+        parts.append(Part(raw=_read(path), filename=Path(path).name, media_type=media_type))
+    parts += [Part(data=_json(given)) for given in data]
+    if not parts:
+        raise click.UsageError("there is nothing to send: give TEXT, --file or --data")
+    return tuple(parts)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise click.UsageError("standard input is no UTF-8 text; send it with --file") from None
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as exc:
+        raise click.UsageError(f"{path!r} cannot be read: {exc.strerror or exc}") from exc
+
+
+def _json(given: str) -> Any:
+    from_file = given.startswith("@")
+    text: str | bytes = _read(given[1:]) if from_file else given
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        where = repr(given[1:]) if from_file else "--data"
+        raise click.UsageError(f"{where} is no JSON: {exc}") from None
