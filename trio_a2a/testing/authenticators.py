@@ -1,4 +1,4 @@
-"""The suite for authenticators."""
+"""The suite for authenticators, and for the principals that they return."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ async def check_authenticator(
     accepted: Iterable[AuthenticationRequest],
     refused: Iterable[AuthenticationRequest],
 ) -> None:
-    """Check that an authenticator meets the obligations of `Authenticator`.
+    """Check that an authenticator meets the obligations of `Authenticator`, and its principals those of `Principal`.
 
     Args:
         authenticator: What is checked.
@@ -42,6 +42,7 @@ async def _check_accepted(authenticator: Authenticator, request: AuthenticationR
     async def ask() -> None:
         principal = await authenticator.authenticate(request)
         ids.append(getattr(principal, "id", None))
+        assert getattr(principal, "id", None) == ids[-1], "the id of a principal does not change"
 
     await ask()
     assert isinstance(ids[0], str), "a principal has an id, which is a string"
