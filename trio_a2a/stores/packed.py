@@ -32,7 +32,17 @@ class PackedTask:
         timestamp: When that was reported.
     """
 
-    __slots__ = ("_events", "_task", "context_id", "finalized_at", "owner", "sequence", "state", "tenant", "timestamp")
+    __slots__ = (
+        "_data",
+        "_has_events",
+        "context_id",
+        "finalized_at",
+        "owner",
+        "sequence",
+        "state",
+        "tenant",
+        "timestamp",
+    )
 
     def __init__(
         self, task: Task, events: list[StreamEvent], *, sequence: int, owner: str, tenant: str, finalized_at: datetime
@@ -45,24 +55,27 @@ class PackedTask:
         self.state = task.status.state
         self.timestamp = task.status.timestamp
         # Pickled, since that is exact for whatever value an agent has made; JSON would refuse to read some of them.
-        self._task = pickle.dumps(task, pickle.HIGHEST_PROTOCOL)
-        self._events = pickle.dumps(events, pickle.HIGHEST_PROTOCOL)
+        # Together, since the events hold much of what is in the task.
+        self._data = pickle.dumps((task, events), pickle.HIGHEST_PROTOCOL)
+        self._has_events = True
+
+    def _unpacked(self) -> tuple[Task, list[StreamEvent]]:
+        task, events = pickle.loads(self._data)  # noqa: S301 - what this process has written, for itself
+        return task, events
 
     @property
     def task(self) -> Task:
         """The task, unpacked at each call."""
-        task: Task = pickle.loads(self._task)  # noqa: S301 - what this process has written, for itself
-        return task
+        return self._unpacked()[0]
 
     @property
     def events(self) -> list[StreamEvent]:
         """Its last events, unpacked at each call; none when they have been dropped."""
-        events: list[StreamEvent] = pickle.loads(self._events) if self._events else []  # noqa: S301 - as above
-        return events
+        return self._unpacked()[1] if self._has_events else []
 
     def drop_events(self) -> None:
-        """Forget the events."""
-        self._events = b""
+        """Count the events as gone. Their few bytes stay: taking them out would be packing the task again."""
+        self._has_events = False
 
 
 def is_short(task: Task, events: list[StreamEvent]) -> bool:

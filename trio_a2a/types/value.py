@@ -10,8 +10,9 @@ mappings are normalised by attrs converters instead, because type checkers take 
 from the converter: so lists are welcome to them, too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from .schema import Field, Kind, Shape, describe
@@ -57,12 +58,25 @@ class Value:
     # The names of which exactly one is set; empty where the class has no oneof.
     _oneof: ClassVar[tuple[str, ...]] = ()
 
+    # Gives the fields' values, in their order.
+    _values: ClassVar[Callable[[Any], Any]]
+
     @classmethod
     def __attrs_init_subclass__(cls) -> None:
         cls.__attrs_post_init__ = _constructor_check(cls)  # type: ignore[method-assign]
+        cls._values = attrgetter(*(field.name for field in describe(cls)), "__class__")
 
     def __attrs_post_init__(self) -> None:
         """Replaced for each class by its own check; attrs calls it because it is here when the class is made."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What attrs would do for a class with slots is a dict of its names and values, which takes twice as long.
+        return _restored, self._values(self)
+
+
+def _restored(*values: Any) -> Any:
+    cls = values[-1]
+    return cls(**{field.name: value for field, value in zip(describe(cls), values, strict=False)})
 
 
 class OneOf(Value, Generic[Member]):
