@@ -10,7 +10,7 @@ mappings are normalised by attrs converters instead, because type checkers take 
 from the converter: so lists are welcome to them, too.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -59,7 +59,7 @@ class Value:
     _oneof: ClassVar[tuple[str, ...]] = ()
 
     # Gives the fields' values, in their order.
-    _values: ClassVar[Callable[[Any], Any]]
+    _values: "ClassVar[attrgetter[tuple[Any, ...]]]"
 
     @classmethod
     def __attrs_init_subclass__(cls) -> None:
