@@ -41,6 +41,34 @@ async def test_leaving_the_manager_stores_what_was_accepted_and_closes_children(
 
 
 @pytest.mark.requirement("S4-SHUTDOWN")
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt("mine")])
+@within(5)
+async def test_what_the_block_raises_leaves_as_it_is_also_while_everything_is_cancelled(
+    autojump_clock: object, error: BaseException
+) -> None:
+    """A cancellation of the scope around the manager does not take its place."""
+    for cancelled in (False, True):
+        with pytest.raises(type(error)) as caught, trio.CancelScope() as scope:
+            async with open_queue_manager() as manager:
+                await manager.create_or_tap("t")
+                if cancelled:
+                    scope.cancel()
+                raise error
+        assert caught.value is error
+
+
+@pytest.mark.requirement("S4-SHUTDOWN")
+@within(5)
+async def test_a_cancelled_block_that_raises_nothing_is_cancelled(autojump_clock: object) -> None:
+    with trio.CancelScope() as scope:
+        async with open_queue_manager() as manager:
+            await manager.create_or_tap("t")
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
+    assert scope.cancelled_caught
+
+
+@pytest.mark.requirement("S4-SHUTDOWN")
 @within(60)
 async def test_storing_what_was_accepted_has_five_seconds_for_all_tasks_together(
     autojump_clock: object, caplog: pytest.LogCaptureFixture

@@ -26,6 +26,7 @@ from .child_queue import ChildQueue
 from .exceptions import EventQueueClosedError, NoTaskQueueError
 from .hooks import HOOK_METHODS, NoOpHook, overrides, require_coroutines
 from .main_queue import FINISH_SECONDS, MainQueue
+from .outcome import block_outcome
 from .processor import read_task
 from .statistics import QueueManagerStatistics, Tally
 
@@ -440,21 +441,28 @@ def open_queue_manager(
 async def _running_manager(
     store: TaskStore, state_provider: TaskStateProvider | None, hook: TaskStreamLifecycleHook, **options: Any
 ) -> AsyncIterator[QueueManager]:
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        manager = QueueManager(store, state_provider, hook, nursery=nursery, **options)
-        nursery.start_soon(manager._keep_house, name="queue manager")
-        try:
-            yield manager
-        except (Exception, KeyboardInterrupt, SystemExit) as exc:
-            # The queues contain their own failures, so this is the only one there can be: it is the caller's, and
-            # leaves as it is, not in a group.
-            failure = exc
-        finally:
+    own: BaseException | None = None
+    hidden: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            manager = QueueManager(store, state_provider, hook, nursery=nursery, **options)
+            nursery.start_soon(manager._keep_house, name="queue manager")
+            try:
+                yield manager
+            except BaseException as exc:
+                # It does not go through the nursery, which would put it into a group; it is raised below.
+                own = exc
             await manager._shut_down()
             nursery.cancel_scope.cancel(reason="the queue manager was closed")
-    if failure is not None:
-        raise failure
+    except BaseException as exc:
+        # The queues contain their own failures, so this is a cancellation of all, or a bug.
+        hidden = exc
+    outcome = block_outcome(own, hidden, "the block failed, and so did the queue manager")
+    if outcome is not None:
+        try:
+            raise outcome
+        finally:
+            del own, hidden, outcome  # they hold this frame, which holds them
 
 
 def _require_task_id(task_id: object) -> None:

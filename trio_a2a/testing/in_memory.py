@@ -23,6 +23,7 @@ from ..server import A2AApp, Agent, agent_card
 from ..server.agent import AgentFunction
 from ..server.http import HttpServer, HttpStatistics, serve_http
 from ..streams import QueueManager
+from ..streams.outcome import block_outcome
 from .memory_streams import MemoryNetwork
 
 if TYPE_CHECKING:
@@ -198,38 +199,12 @@ async def open_in_memory(
                 http.shutdown()
     except BaseException as exc:
         hidden = exc
-    outcome = _outcome(own, hidden)
+    outcome = block_outcome(own, hidden, "the block failed, and so did the server")
     if outcome is not None:
-        raise outcome
-
-
-def _outcome(own: BaseException | None, hidden: BaseException | None) -> BaseException | None:
-    """Return what a block raises: what left its body, or what the server did, or both in a group.
-
-    A cancellation counts only where there is nothing else: it came of the other failure, or it comes again.
-    """
-    if own is None or _is_cancellation(own):
-        if hidden is None or _is_cancellation(hidden):
-            return own if hidden is None else hidden
-        return _alone(hidden)
-    if hidden is None or _is_cancellation(hidden):
-        return own
-    return BaseExceptionGroup("the block failed, and so did the server", [own, hidden])
-
-
-def _alone(exc: BaseException) -> BaseException:
-    """Take the one failure out of the group of a nursery; a group of several is nobody's to take apart."""
-    if isinstance(exc, BaseExceptionGroup):
-        failures = [one for one in exc.exceptions if not _is_cancellation(one)]
-        if len(failures) == 1:
-            return failures[0]
-    return exc
-
-
-def _is_cancellation(exc: BaseException) -> bool:
-    if isinstance(exc, BaseExceptionGroup):
-        return all(map(_is_cancellation, exc.exceptions))
-    return isinstance(exc, trio.Cancelled)
+        try:
+            raise outcome
+        finally:
+            del own, hidden, outcome  # they hold this frame, which holds them
 
 
 @asynccontextmanager
