@@ -1,7 +1,6 @@
 """`trio-a2a serve`: find the agent, serve it, end in order."""
 
 import importlib
-import inspect
 import logging
 import signal
 import sys
@@ -12,7 +11,8 @@ from typing import Any
 import click
 import trio
 
-from ..server import A2AApp, Agent, Served, agent_card, serve
+from ..server import A2AApp, Agent, Served, serve
+from ..server.agent import agent_of
 
 __all__ = ["ServeError", "load_agent", "run_server"]
 
@@ -82,18 +82,9 @@ def load_agent(target: str) -> Agent | A2AApp:
             found = getattr(found, part)
         except AttributeError:
             raise ServeError(f"module {module_name!r} has no {attribute!r}") from None
-    return _as_agent(found, target)
-
-
-def _as_agent(found: Any, target: str) -> Agent | A2AApp:
-    if isinstance(found, Agent | A2AApp):
+    if isinstance(found, A2AApp):
         return found
-    named = found
-    while isinstance(named, partial):
-        named = named.func
-    name = getattr(named, "__name__", type(named).__name__)
-    description = (inspect.getdoc(named) or f"The agent {name}.").strip()
     try:
-        return Agent(agent_card(name, description), found)
-    except TypeError:
-        raise ServeError(f"{target!r} is no agent: give an Agent, or an async callable (context, updater)") from None
+        return agent_of(found)
+    except TypeError as exc:
+        raise ServeError(f"{target!r} is no agent: {exc}") from None

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, final
 
 import attrs
@@ -26,7 +27,7 @@ from .card import with_interfaces
 from .limits import Limits
 from .page_tokens import PageTokens
 
-__all__ = ["Agent", "agent_card"]
+__all__ = ["Agent", "agent_card", "agent_of"]
 
 AgentFunction = Callable[[RequestContext, TaskUpdater], Awaitable[None]]
 ExtendedCard = Callable[[Principal], AgentCard | Awaitable[AgentCard | None] | None]
@@ -248,3 +249,21 @@ def _check_content(card: AgentCard) -> None:
 
 def _given(declared: bool | None, *, default: bool | None) -> bool | None:
     return default if declared is None else declared
+
+
+def agent_of(given: "Agent | AgentExecutor | AgentFunction") -> Agent:
+    """Return the agent, or make one with a card of the name and docstring of what is given.
+
+    Args:
+        given: An agent, an executor, or an async callable; also a `functools.partial` of one.
+
+    Raises:
+        TypeError: It is none of these.
+    """
+    if isinstance(given, Agent):
+        return given
+    named: Any = given
+    while isinstance(named, partial):
+        named = named.func
+    name = getattr(named, "__name__", type(named).__name__)
+    return Agent(agent_card(name, (inspect.getdoc(named) or f"The agent {name}.").strip()), given)

@@ -8,19 +8,18 @@ Only the network is another: bounded streams in memory (`memory_streams`). So a 
 nothing waits for an operating system: under a `trio.testing.MockClock` a grace period of fifteen seconds takes no time.
 """
 
-import inspect
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Final, final
 from urllib.parse import urlsplit
 
 import attrs
 import trio
 
 from ..client import Auth, Client, ClientCall, Interceptor, connect
-from ..server import A2AApp, Agent, agent_card
-from ..server.agent import AgentFunction
+from ..server import A2AApp, Agent
+from ..server.agent import AgentFunction, agent_of
 from ..server.http import HttpServer, HttpStatistics, serve_http
 from ..streams import QueueManager
 from ..streams.outcome import block_outcome
@@ -166,7 +165,7 @@ async def open_in_memory(
 
     Cancellation: everything is cancelled at once.
     """
-    app = agent_or_app if isinstance(agent_or_app, A2AApp) else A2AApp(_agent_of(agent_or_app), url=url)
+    app = agent_or_app if isinstance(agent_or_app, A2AApp) else A2AApp(agent_of(agent_or_app), url=url)
     base = (url or app._url or IN_MEMORY_URL).rstrip("/")
     parts = urlsplit(base)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -267,14 +266,3 @@ async def serve_in_memory(
         ) as client,
     ):
         yield client
-
-
-def _agent_of(given: Any) -> Agent:
-    """Return the agent, or make one with a card from the name and docstring of what is given."""
-    if isinstance(given, Agent):
-        return given
-    named = given
-    while isinstance(named, partial):
-        named = named.func
-    name = getattr(named, "__name__", type(named).__name__)
-    return Agent(agent_card(name, (inspect.getdoc(named) or f"The agent {name}.").strip()), given)
