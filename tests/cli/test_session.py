@@ -7,9 +7,11 @@ import sys
 import pytest
 import trio
 
+from tests.client.peers import answer_json, card_json, http, open_raw
 from tests.client.scripted import END, ScriptedTransport, client_of
 from tests.deadline import within
 from trio_a2a.cli import program
+from trio_a2a.cli.doctor import examine
 from trio_a2a.cli.failures import CommandError, described, members_of
 from trio_a2a.cli.interruption import after_interrupt
 from trio_a2a.cli.outcome import conclude
@@ -17,15 +19,13 @@ from trio_a2a.cli.output import Output
 from trio_a2a.cli.progress import follow, open_display
 from trio_a2a.cli.redaction import Redaction
 from trio_a2a.cli.saving import save_artifacts
-from trio_a2a.cli.session import Connection, HeaderAuth, Interrupts, Session, run_session
+from trio_a2a.cli.session import Connection, Interrupts, Session, run_session
 from trio_a2a.client import ConnectionLostError, HttpStatusError, StreamInterruptedError
 from trio_a2a.errors import A2AError, FieldViolation, InvalidParamsError, TaskNotCancelableError
 from trio_a2a.types import (
     Artifact,
-    HTTPAuthSecurityScheme,
     Message,
     Part,
-    SecurityScheme,
     Task,
     TaskArtifactUpdateEvent,
     TaskState,
@@ -183,13 +183,35 @@ def test_an_import_that_fails_for_another_reason_is_not_taken_for_a_missing_extr
 
 
 @within(10)
-async def test_headers_go_with_whatever_scheme_there_is():
-    auth = HeaderAuth([("x-key", "v")])
-    scheme = SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="bearer"))
+async def test_headers_go_to_the_card_s_place_too_and_the_token_does_not():
+    """A gateway that hides what it guards answers 404 without its header: nothing asks for it."""
 
-    assert auth.bind(scheme) is auth
-    assert not auth.forget()
-    assert (await auth.credentials(None)).headers == {"x-key": "v"}
+    def answer(request):
+        if request.headers.get("x-gateway") != "key":
+            return http(404)
+        return answer_json(card_json("/rpc"))
+
+    connection = Connection(bearer="s3cret", headers=(("x-gateway", "key"),))
+    async with open_raw(answer) as raw:
+        async with Session(connection=connection, output=output()).open_client(raw.url) as client:
+            assert client.card.name == "Raw"
+        assert [r.headers.get("authorization") for r in raw.requests] == [None]
+
+
+@within(10)
+async def test_the_doctor_shows_headers_at_the_card_s_place_too(capsys):
+    def answer(request):
+        if request.headers.get("x-gateway") != "key":
+            return http(404)
+        return answer_json(card_json(f"{raw.url}/rpc")) if request.path.endswith(".json") else http(500)
+
+    connection = Connection(bearer="s3cret", headers=(("x-gateway", "key"),))
+    async with open_raw(answer) as raw:
+        session = Session(connection=connection, output=output(as_json=True))
+        await examine(session, url=raw.url, send=False, strict=False, wait=1)
+        assert raw.requests[0].headers.get("authorization") is None
+    findings = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"severity": "ok", "area": "card", "check": "place"}.items() <= findings[0].items()
 
 
 @within(10)

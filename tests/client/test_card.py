@@ -14,6 +14,7 @@ import trio_a2a
 from tests.client.peers import answer_json, card_json, http, open_agent, open_raw
 from tests.deadline import within
 from trio_a2a.client import (
+    MAX_CARD,
     APIKeyAuth,
     BearerAuth,
     CallTimeoutError,
@@ -23,9 +24,10 @@ from trio_a2a.client import (
     HttpStatusError,
     NoUsableInterfaceError,
     UnsupportedVersionError,
+    card_url,
     connect,
 )
-from trio_a2a.client.card_resolver import MAX_CARD, MAX_REDIRECTS, CardResolver, _may_have_credentials, card_url
+from trio_a2a.client.card_resolver import MAX_REDIRECTS, CardResolver, _may_have_credentials
 from trio_a2a.client.http import HttpAnswer
 from trio_a2a.client.interfaces import choose_interfaces
 from trio_a2a.clock import TrioClock
@@ -236,6 +238,44 @@ async def test_credentials_do_not_follow_a_redirect_to_another_port():
                 pass
             assert [r.headers.get("authorization") for r in raw.requests] == [None, "Bearer s3cret"]
         assert [r.headers.get("authorization") for r in secret.requests] == [None]
+
+
+@within(5)
+async def test_headers_of_the_program_are_in_every_request_but_those_to_another_place():
+    """A gateway may answer 404 without its header, and so ask for nothing."""
+
+    def answer(request):
+        if request.headers.get("x-gateway") != "key":
+            return http(404)
+        if request.method == "GET":
+            return answer_json(card_json("/rpc"))
+        task = {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}
+        return answer_json({"jsonrpc": "2.0", "id": request.json["id"], "result": task})
+
+    async with open_raw(answer) as raw:
+        with pytest.raises(HttpStatusError):
+            async with connect(raw.url):
+                pass
+        async with connect(raw.url, headers={"X-Gateway": "key"}) as client:
+            await client.get_task("t")
+        assert [r.headers.get("x-gateway") for r in raw.requests] == [None, "key", "key"]
+
+
+@within(5)
+async def test_headers_of_the_program_do_not_follow_a_redirect_to_another_port():
+    authority = trustme.CA()
+    server, client = (
+        ssl.create_default_context(purpose) for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH)
+    )
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(client)
+
+    async with open_raw(lambda _: answer_json(card_json(other.url)), tls=server) as other:
+        async with open_raw(lambda _: http(301, location=f"{other.url}/card.json")) as raw:
+            async with connect(raw.url, headers={"x-gateway": "key"}, ssl_context=client):
+                pass
+            assert raw.requests[0].headers["x-gateway"] == "key"
+        assert "x-gateway" not in other.requests[0].headers
 
 
 @within(5)

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import attrs
 import orjson
 
-from ..client import NoUsableInterfaceError
+from ..client import NoUsableInterfaceError, card_url
 from ..clock import TrioClock
 from ..errors import A2AError
 from ..types import AgentCard
@@ -13,7 +14,7 @@ from ..wire.signing import CardKeys, verify_card
 from .failures import CommandError, described
 from .program import USAGE
 from .render import card_lines
-from .session import Connection, Session
+from .session import Session
 
 __all__ = ["read_keys", "show_card"]
 
@@ -54,11 +55,10 @@ async def show_card(session: Session, *, url: str, extended: bool, verify: str |
 
 async def _public_card(session: Session, url: str, keys: "CardKeys | None") -> AgentCard | None:
     """Fetch a card without connecting to what it leads to; None if there is none for everybody."""
-    # Here, since they need the extra, which is asked for when the first connection is made.
-    from ..client.card_resolver import card_url  # noqa: PLC0415
+    # Here, since it needs the extra, which is asked for when the first connection is made.
     from .doctor.probe import open_probe  # noqa: PLC0415
 
-    async with open_probe(Connection(timeout=session.connection.timeout)) as probe:
+    async with open_probe(attrs.evolve(session.connection, bearer=None)) as probe:
         answer = await probe.exchange("GET", card_url(url), headers={"accept": "application/json"})
     if answer.status != 200:
         return None

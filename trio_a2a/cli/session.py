@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 import traceback as tracebacks
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, NoReturn, Self, final
@@ -22,48 +22,22 @@ from ..client import (
     Client,
     ClientCall,
     ClientError,
-    Credentials,
     Interceptor,
     connect,
 )
 from ..errors import A2AError
-from ..types import SecurityScheme
 from ..wire.signing import CardKeys, CardSignatureError
 from .failures import CommandError, described, members_of
 from .output import Output
 from .program import FAILED, INTERRUPTED, USAGE, fail, forget_output, usage_error
 from .redaction import Redaction
 
-__all__ = ["DEFAULT_TIMEOUT", "Connection", "HeaderAuth", "InterruptScope", "Interrupts", "Session", "run_session"]
+__all__ = ["DEFAULT_TIMEOUT", "Connection", "InterruptScope", "Interrupts", "Session", "run_session"]
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a call may take: what the client itself has for a default."""
 
 _logger = logging.getLogger("trio_a2a.cli")
-
-
-@final
-class HeaderAuth(Auth):
-    """Headers of the user's: they go where credentials go, and nowhere else.
-
-    Args:
-        headers: Names in lower case, and values.
-    """
-
-    def __init__(self, headers: Iterable[tuple[str, str]]) -> None:
-        self._headers = dict(headers)
-
-    def bind(self, scheme: SecurityScheme, scopes: Sequence[str] = ()) -> "HeaderAuth | None":
-        """Return it: what it is for is the user's business."""
-        return self
-
-    async def credentials(self, post: Any) -> Credentials:
-        """Return the headers."""
-        return Credentials(headers=self._headers)
-
-    def forget(self, refused: Credentials | None = None) -> bool:
-        """There are no others."""
-        return False
 
 
 @final
@@ -84,12 +58,9 @@ class Connection:
     timeout: float | None = None
 
     @property
-    def auth(self) -> tuple[Auth, ...]:
-        """What shows who is calling."""
-        auths: list[Auth] = [BearerAuth(self.bearer)] if self.bearer is not None else []
-        if self.headers:
-            auths.append(HeaderAuth(self.headers))
-        return tuple(auths)
+    def auth(self) -> Auth | None:
+        """What shows who is calling; None if nothing does."""
+        return None if self.bearer is None else BearerAuth(self.bearer)
 
 
 class _Logged(Interceptor):
@@ -194,7 +165,8 @@ class Session:
                 client = await stack.enter_async_context(
                     connect(
                         url,
-                        auth=connection.auth or None,
+                        auth=connection.auth,
+                        headers=dict(connection.headers),
                         verify_card=verify_card,
                         timeout=DEFAULT_TIMEOUT if connection.timeout is None else connection.timeout,
                         interceptors=[_Logged()],

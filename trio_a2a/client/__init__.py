@@ -12,6 +12,7 @@ from .auth import (
     Credentials as Credentials,
     MutualTLSAuth as MutualTLSAuth,
 )
+from .card_place import MAX_CARD as MAX_CARD, card_url as card_url
 from .card_trust import CardTrust as CardTrust
 from .client import Client as Client
 from .connect import connect as connect
@@ -45,6 +46,7 @@ from .transport import (
 )
 
 __all__ = [
+    "MAX_CARD",
     "APIKeyAuth",
     "Auth",
     "BasicAuth",
@@ -77,6 +79,7 @@ __all__ = [
     "TaskPages",
     "TransportError",
     "UnsupportedVersionError",
+    "card_url",
     "connect",
     "fold",
 ]

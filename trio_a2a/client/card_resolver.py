@@ -6,7 +6,7 @@ card is bounded in size; with trusted keys it must be signed.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, final
 from urllib.parse import urljoin, urlsplit
@@ -18,16 +18,12 @@ from ..clock import Clock, TrioClock
 from ..errors import A2AError, error_for_http_status
 from ..types import AgentCard
 from ..wire import from_dict
+from .card_place import MAX_CARD, card_url
 from .exceptions import CardError, HttpStatusError, ResponseTooLargeError, UnsupportedVersionError
 from .http import HttpAnswer, HttpRequest, HttpSession
 from .retry import with_retries
 
-__all__ = ["CARD_PATH", "DEFAULT_AGE", "MAX_CARD", "MAX_REDIRECTS", "CardResolver", "card_url", "read_card"]
-
-CARD_PATH: Final = "/.well-known/agent-card.json"
-
-MAX_CARD: Final = 1024 * 1024
-"""Bytes of a card: a hundred skills with long descriptions are a tenth of it."""
+__all__ = ["DEFAULT_AGE", "MAX_REDIRECTS", "CardResolver", "read_card"]
 
 MAX_REDIRECTS: Final = 3
 """A slash at the end, and a change of the path or two."""
@@ -39,22 +35,6 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_AGE = re.compile(r"max-age\s*=\s*\"?(\d{1,9})\b", re.ASCII)
 
 Verify = Callable[[bytes], Awaitable[AgentCard]]
-
-
-def card_url(url: str) -> str:
-    """Return where the card of an agent lies: below the agent's URL, unless the URL is that of a JSON document.
-
-    Raises:
-        ValueError: It is no http or https URL.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"an agent's URL is absolute, https://host or https://host/path; {url!r} is not")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("an agent's URL has no credentials in it: use connect(auth=...)")
-    if parts.path.endswith(".json"):
-        return url
-    return parts._replace(path=parts.path.rstrip("/") + CARD_PATH, fragment="").geturl()
 
 
 @final
@@ -74,6 +54,7 @@ class CardResolver:
 
     Args:
         session: For the requests.
+        headers: Headers of each request; like credentials, they follow no redirect to another place.
         verify: Returns the card that signed bytes stand for, or raises.
         allow_http: Whether a card may come without HTTPS.
         clock: The time.
@@ -83,11 +64,13 @@ class CardResolver:
         self,
         session: HttpSession,
         *,
+        headers: Mapping[str, str] | None = None,
         verify: Verify | None = None,
         allow_http: bool = True,
         clock: Clock | None = None,
     ) -> None:
         self._session = session
+        self._headers = {} if headers is None else dict(headers)
         self._verify = verify
         self._allow_http = allow_http
         self._clock = TrioClock() if clock is None else clock
@@ -126,10 +109,11 @@ class CardResolver:
             headers["if-none-match"] = cached.etag
         if cached is not None and cached.last_modified:
             headers["if-modified-since"] = cached.last_modified
-        session = self._session
+        session, own = self._session, self._headers
         for _ in range(MAX_REDIRECTS + 1):
+            request = HttpRequest(method="GET", url=url, headers={**headers, **own})
             try:
-                answer = await session.exchange(HttpRequest(method="GET", url=url, headers=headers), limit=MAX_CARD)
+                answer = await session.exchange(request, limit=MAX_CARD)
             except ResponseTooLargeError as exc:
                 raise CardError(f"the agent card at {url} is larger than {MAX_CARD} bytes") from exc
             if answer.status in {200, 304}:
@@ -138,7 +122,7 @@ class CardResolver:
                 raise _failure(answer)
             target = self._redirected(url, answer.headers.get("location", ""))
             if not _may_have_credentials(url, target):
-                session = session.anonymous()
+                session, own = session.anonymous(), {}
             url = target
         raise CardError(f"the agent card is redirected more than {MAX_REDIRECTS} times")
 

@@ -59,6 +59,7 @@ class Client:
         silence: Seconds without a byte (servers send comments) after which a stream counts as broken; None: never.
         extensions: URIs of extensions that every call activates.
         interceptors: Code around each call.
+        headers: Headers of every call, beside those that the client makes itself.
         check_capabilities: Refuse at once what the card says that the agent cannot do. False: ask the agent.
         fetch_card: Fetches the card anew.
 
@@ -77,6 +78,7 @@ class Client:
         silence: float | None = 60.0,
         extensions: Iterable[str] = (),
         interceptors: Sequence[Interceptor] = (),
+        headers: Mapping[str, str] | None = None,
         check_capabilities: bool = True,
         fetch_card: Callable[[], Awaitable[AgentCard]] | None = None,
     ) -> None:
@@ -86,6 +88,7 @@ class Client:
         self._silence = math.inf if silence is None else silence
         self._extensions = tuple(extensions)
         self._interceptors = tuple(interceptors)
+        self._headers = {} if headers is None else dict(headers)
         self._check = check_capabilities
         self._fetch_card = fetch_card
         self.push_configs = PushConfigs(self._push_call)
@@ -351,6 +354,7 @@ class Client:
             operation=operation,
             request=request,
             extensions=tuple(dict.fromkeys([*self._extensions, *extensions])),
+            headers=dict(self._headers),
             timeout=self._timeout if timeout is None else timeout,
             silence=self._silence,
         )

@@ -43,6 +43,7 @@ async def connect(
     allow_http: bool = True,
     timeout: float | None = 60.0,
     silence: float | None = 60.0,
+    headers: Mapping[str, str] | None = None,
     extensions: Iterable[str] = (),
     interceptors: Sequence[Interceptor] = (),
     check_capabilities: bool = True,
@@ -66,6 +67,8 @@ async def connect(
         allow_http: Whether the card, the interface and the token endpoint may be without HTTPS.
         timeout: Seconds that a call may take, and fetching the card; None: any time.
         silence: Seconds without a byte after which a stream counts as broken; None: never.
+        headers: Headers of every call, and of fetching the card: what a gateway in front of the agent asks for, such as
+            its own key. They go to no token endpoint, and follow no redirect to another place.
         extensions: URIs of extensions that every call activates.
         interceptors: Code around each call.
         check_capabilities: Refuse at once what the card says that the agent cannot do. False: ask the agent.
@@ -101,7 +104,9 @@ async def connect(
             else:
                 sessions = [outside, *_with_credentials(outside, auth, _poster(outside, allow_http=allow_http))]
                 verify = None if verify_card is None else partial(verified, trust=verify_card, session=outside)
-                resolver, card, found_at = await _resolved(url_or_card, sessions, verify, allow_http=allow_http)
+                resolver, card, found_at = await _resolved(
+                    url_or_card, sessions, verify, headers=headers, allow_http=allow_http
+                )
                 fetch = partial(_fetched_anew, resolver, url_or_card)
         interfaces = choose_interfaces(
             # The default says what may be used, not what is preferred; the same names written out do.
@@ -125,6 +130,7 @@ async def connect(
             silence=silence,
             extensions=extensions,
             interceptors=interceptors,
+            headers=headers,
             check_capabilities=check_capabilities,
             fetch_card=fetch,
         )
@@ -134,13 +140,18 @@ async def connect(
 
 
 async def _resolved(
-    url: str, sessions: "Sequence[HttpSession]", verify: "Verify | None", *, allow_http: bool
+    url: str,
+    sessions: "Sequence[HttpSession]",
+    verify: "Verify | None",
+    *,
+    headers: Mapping[str, str] | None,
+    allow_http: bool,
 ) -> "tuple[CardResolver, AgentCard, str]":
     """Fetch a card, with credentials only where its server asks for them."""
     from .card_resolver import CardResolver  # noqa: PLC0415 - as in connect
 
     for left, session in zip(reversed(range(len(sessions))), sessions, strict=True):
-        resolver = CardResolver(session, verify=verify, allow_http=allow_http)
+        resolver = CardResolver(session, headers=headers, verify=verify, allow_http=allow_http)
         try:
             return resolver, *await resolver.resolve(url)
         except (AuthenticationError, AuthorizationError):

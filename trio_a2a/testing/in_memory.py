@@ -14,10 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, final
 from urllib.parse import urlsplit
 
-import attrs
 import trio
 
-from ..client import Auth, Client, ClientCall, Interceptor, connect
+from ..client import Auth, Client, Interceptor, connect
 from ..server import A2AApp, Agent
 from ..server.agent import AgentFunction, agent_of
 from ..server.http import HttpServer, HttpStatistics, serve_http
@@ -40,17 +39,6 @@ _TRANSPORTS = ("JSONRPC", "HTTP+JSON")
 _DRAIN_SECONDS = 1.0
 """What connections have when the block is left: their clients are gone by then, so only a handler that shields itself
 from its cancellation takes any of it."""
-
-
-@final
-class _Headers(Interceptor):
-    """Adds headers to every call."""
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._headers = dict(headers)
-
-    async def before(self, call: ClientCall) -> ClientCall:
-        return attrs.evolve(call, headers={**self._headers, **call.headers})
 
 
 @final
@@ -112,7 +100,7 @@ class InMemoryServer:
         Args:
             transports: The bindings that may be used, the preferred one first.
             auth: Its credentials, as for `connect`.
-            headers: Headers of every call, beside those that the client makes itself.
+            headers: Headers of every call and of fetching the card, beside those that the client makes itself.
             verify_card: The keys that are trusted to sign cards, as for `connect`.
             timeout: Seconds on Trio's clock that a call may take; None: any time.
             silence: Seconds without a byte after which a stream counts as broken; None: never.
@@ -135,7 +123,8 @@ class InMemoryServer:
             timeout=timeout,
             silence=silence,
             extensions=extensions,
-            interceptors=[*interceptors, *([_Headers(headers)] if headers else [])],
+            headers=headers,
+            interceptors=interceptors,
             check_capabilities=check_capabilities,
             http_transport=partial(MemoryTransport, self._network),
         )
@@ -232,7 +221,7 @@ async def serve_in_memory(
         url: As for `open_in_memory`.
         transports: As for `InMemoryServer.connect`, like the others below.
         auth: Credentials.
-        headers: Headers of every call.
+        headers: Headers of every call and of fetching the card.
         verify_card: The keys that are trusted to sign cards.
         timeout: Seconds that a call may take.
         silence: Seconds without a byte after which a stream counts as broken.

@@ -5,7 +5,7 @@ from urllib.parse import urljoin, urlsplit
 
 import attrs
 
-from ...client.card_resolver import MAX_CARD
+from ...client import MAX_CARD
 from ...client.http import HttpAnswer
 from ...errors import A2AError
 from ...types import AgentCard, AgentInterface

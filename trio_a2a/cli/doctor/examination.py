@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import trio
 
-from ...client import ClientError
-from ...client.card_resolver import card_url
+from ...client import ClientError, card_url
 from ...errors import A2AError
 from ...types import AgentCard
 from ..failures import CommandError, described

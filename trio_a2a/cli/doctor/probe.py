@@ -1,4 +1,8 @@
-"""Raw HTTP for the checks: every exchange is bounded in time and in bytes."""
+"""Raw HTTP for the checks: every exchange is bounded in time and in bytes.
+
+It goes through the client's own HTTP module, which is no public name: what the doctor says of an agent is to hold for
+the client, with the same bounds, encodings and certificates.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -31,8 +35,7 @@ class Probe:
     def __init__(self, session: HttpSession, connection: Connection) -> None:
         self._session = session
         self._headers = dict(connection.headers)
-        if connection.bearer is not None:
-            self._headers["authorization"] = f"Bearer {connection.bearer}"
+        self._credentials = {} if connection.bearer is None else {"authorization": f"Bearer {connection.bearer}"}
         self.timeout = ANSWER_TIMEOUT if connection.timeout is None else connection.timeout
 
     async def exchange(
@@ -51,7 +54,7 @@ class Probe:
             url: Where to.
             headers: The headers of the request.
             body: Its body.
-            anonymous: Leave the user's own headers out.
+            anonymous: Leave the user's token out.
 
         Raises:
             NoAnswerError: It took too long.
@@ -102,8 +105,10 @@ class Probe:
         *,
         anonymous: bool = False,
     ) -> HttpRequest:
-        own = {} if anonymous else self._headers
-        return HttpRequest(method=method, url=url, headers={**(headers or {}), **own}, body=body)
+        credentials = {} if anonymous else self._credentials
+        return HttpRequest(
+            method=method, url=url, headers={**(headers or {}), **self._headers, **credentials}, body=body
+        )
 
 
 @asynccontextmanager
