@@ -77,7 +77,10 @@ async def test_a_call_that_never_left_is_repeated_and_says_the_same(autojump_clo
 
 
 @within(1000)
-@pytest.mark.parametrize("failure", [TaskNotFoundError(), InternalError(), InvalidResponseError("no")])
+@pytest.mark.parametrize(
+    "failure",
+    [TaskNotFoundError(), InternalError(), InvalidResponseError("no"), HttpStatusError(404), HttpStatusError(302)],
+)
 async def test_an_answer_is_an_answer(autojump_clock, failure):
     transport = ScriptedTransport(answers=[failure, TASK])
     with pytest.raises(type(failure)):

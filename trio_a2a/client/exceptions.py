@@ -63,6 +63,11 @@ class HttpStatusError(TransportError):
         self.body = body[:_KEPT]
         super().__init__(status, self.body)
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may fare better: a redirect, or a place that is not there, stays what it is."""
+        return self.status >= 500 or self.status in {408, 425}
+
     def __str__(self) -> str:
         shown = self.body[:_SHOWN].decode(errors="replace")
         return f"the answer has the HTTP status {self.status}" + (f": {shown}" if shown else "")

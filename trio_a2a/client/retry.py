@@ -7,7 +7,7 @@ import trio
 
 from ..errors import RateLimitedError, UnavailableError
 from .backoff import backoff
-from .exceptions import ConnectionFailedError, TransportError
+from .exceptions import ConnectionFailedError, HttpStatusError, TransportError
 
 __all__ = ["MAX_ATTEMPTS", "with_retries"]
 
@@ -22,8 +22,8 @@ async def with_retries(attempt: Callable[[], Awaitable[T]], *, safe: bool, attem
 
     Args:
         attempt: Makes it.
-        safe: It changes nothing: it is repeated after every failure of the network, and when the server says that it
-            is busy. Else only where no connection could be made.
+        safe: It changes nothing: it is repeated after every failure of the network that may pass, and when the server
+            says that it is busy. Else only where no connection could be made.
         attempts: How often in all.
 
     Raises:
@@ -39,6 +39,8 @@ async def with_retries(attempt: Callable[[], Awaitable[T]], *, safe: bool, attem
         except (TransportError, RateLimitedError, UnavailableError) as exc:
             failures += 1
             if failures >= attempts or not (safe or isinstance(exc, ConnectionFailedError)):
+                raise
+            if isinstance(exc, HttpStatusError) and not exc.may_pass:
                 raise
             retry_after = exc.retry_after if isinstance(exc, RateLimitedError | UnavailableError) else None
         await trio.sleep(backoff(failures, retry_after))
