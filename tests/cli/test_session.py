@@ -1,6 +1,7 @@
 """One run of a command: its interruptions, its ways out, and what is told of them; in the tests' own process."""
 
 import json
+import logging
 import signal
 import sys
 
@@ -20,6 +21,7 @@ from trio_a2a.cli.progress import follow, open_display
 from trio_a2a.cli.redaction import Redaction
 from trio_a2a.cli.saving import save_artifacts
 from trio_a2a.cli.session import Connection, Interrupts, Session, run_session
+from trio_a2a.cli.text import printable
 from trio_a2a.client import ConnectionLostError, HttpStatusError, StreamInterruptedError
 from trio_a2a.errors import A2AError, FieldViolation, InvalidParamsError, TaskNotCancelableError
 from trio_a2a.types import (
@@ -147,6 +149,51 @@ def test_a_failure_is_one_line_and_a_status(capsys, monkeypatch, failure, status
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), BaseExceptionGroup("", [KeyboardInterrupt()])])
 def test_an_interruption_outside_of_the_receiver_is_one_too(failure):
     assert leaves(raising(failure)) == 130
+
+
+def test_debug_cannot_touch_the_terminal_either(capsys, monkeypatch):
+    """A traceback quotes what the agent said, and so may a line of the log."""
+    monkeypatch.setattr(sys, "argv", ["trio-a2a"])
+    evil = "\x1b]0;title\x07\x9b2J"
+
+    async def command(session):
+        logging.getLogger("trio_a2a.client").debug("took up the stream of task %s again", evil)
+        raise A2AError(evil)
+
+    logger = logging.getLogger("trio_a2a")
+    before = logger.handlers[:], logger.level
+    try:
+        assert leaves(command, debug=True) == 1
+    finally:
+        logger.handlers[:] = before[0]
+        logger.setLevel(before[1])
+
+    told = capsys.readouterr().err
+    assert told == printable(told)
+    assert "took up the stream" in told
+    assert "Traceback" in told
+
+
+def test_secrets_are_blanked_out_of_every_part_of_an_error_for_programs(capsys, monkeypatch):
+    """A server may repeat the token in whatever it likes."""
+    monkeypatch.setattr(sys, "argv", ["trio-a2a", "--json"])
+    echo = InvalidParamsError(
+        "s3cret", metadata={"s3cret": "s3cret"}, violations=[FieldViolation("s3cret", "not s3cret")]
+    )
+
+    assert leaves(raising(echo), as_json=True, secrets=["s3cret"]) == 1
+
+    told = capsys.readouterr().err
+    assert "s3cret" not in told
+    assert json.loads(told)["error"]["violations"] == [{"field": "***", "description": "not ***"}]
+
+
+def test_a_hint_can_be_copied_into_a_shell_whatever_the_agent_calls_its_task(capsys):
+    waits = Task(id="t; reboot", status=TaskStatus(state=TaskState.INPUT_REQUIRED))
+
+    assert conclude(waits, url="http://x/?a=1&b=2", save=None, output=output()) == 0
+
+    assert "trio-a2a send 'http://x/?a=1&b=2' TEXT --task 't; reboot'" in capsys.readouterr().err
 
 
 def test_a_group_of_failures_is_told_as_one(capsys, monkeypatch):

@@ -7,6 +7,7 @@ from ..errors import A2AError
 from .failures import described
 from .output import Output
 from .program import INTERRUPTED
+from .text import in_command, in_line
 
 __all__ = ["after_interrupt"]
 
@@ -27,7 +28,7 @@ async def after_interrupt(client: Client, url: str, task_id: str | None, output:
     if task_id is None:
         output.aside("interrupted before the agent named a task; it may be at work")
     elif not cancel:
-        output.aside(f"interrupted; the agent works on: trio-a2a task watch {url} {task_id}")
+        output.aside(f"interrupted; the agent works on: trio-a2a task watch {in_command(url)} {in_command(task_id)}")
     else:
         await _cancel(client, task_id, output)
     return INTERRUPTED
@@ -38,10 +39,12 @@ async def _cancel(client: Client, task_id: str, output: Output) -> None:
         try:
             task = await client.cancel_task(task_id)
         except (A2AError, ClientError) as exc:
-            output.aside(f"interrupted; the task {task_id} could not be canceled: {described(exc)}")
+            output.aside(f"interrupted; the task {in_line(task_id)} could not be canceled: {described(exc)}")
             return
         if output.as_json:
             output.value(task)
-        output.aside(f"interrupted; the task {task_id} is canceled")
+        output.aside(f"interrupted; the task {in_line(task_id)} is canceled")
     if scope.cancelled_caught:
-        output.aside(f"interrupted; the task {task_id} may go on: the agent did not answer in {_GOODBYE:g} seconds")
+        output.aside(
+            f"interrupted; the task {in_line(task_id)} may go on: the agent did not answer in {_GOODBYE:g} seconds"
+        )

@@ -4,6 +4,7 @@ from ..types import Artifact, Message, Task, TaskState
 from .output import Output
 from .program import FAILED
 from .saving import save_artifacts
+from .text import in_command
 
 __all__ = ["conclude"]
 
@@ -33,7 +34,11 @@ def conclude(result: Task | Message | None, *, url: str, save: str | None, outpu
     save_artifacts(result.artifacts, save, output)
     state = result.status.state
     if state is TaskState.INPUT_REQUIRED:
-        output.aside(f"the agent waits for an answer: trio-a2a send {url} TEXT --task {result.id}")
+        output.aside(
+            f"the agent waits for an answer: trio-a2a send {in_command(url)} TEXT --task {in_command(result.id)}"
+        )
     elif state is TaskState.AUTH_REQUIRED:
-        output.aside(f"the agent waits for an authorization; then: trio-a2a task watch {url} {result.id}")
+        output.aside(
+            f"the agent waits for an authorization; then: trio-a2a task watch {in_command(url)} {in_command(result.id)}"
+        )
     return FAILED if state in _UNSUCCESSFUL else 0

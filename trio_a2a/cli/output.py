@@ -1,5 +1,6 @@
 """Where a command tells everything: JSON lines for scripts, plain text for people."""
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any, final
 
@@ -8,7 +9,7 @@ import orjson
 from ..types import Value
 from ..wire import to_json
 from .redaction import Redaction
-from .text import printable
+from .text import in_json, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -23,8 +24,8 @@ _FILE_WIDTH = 200
 class Output:
     """Standard output, in one of its two forms.
 
-    What an agent sends is made harmless for terminals in text; JSON has it as it came. Lines are flushed at once, for
-    whoever reads them while a stream runs.
+    What an agent sends is made harmless for terminals; in JSON by escapes, so that it still means the same. Lines are
+    flushed at once, for whoever reads them while a stream runs.
 
     Args:
         as_json: One JSON object a line, and nothing else.
@@ -97,5 +98,10 @@ class Output:
         return self._redaction(text)
 
     def _write(self, line: str) -> None:
+        line = in_json(line)
+        try:
+            line.encode(sys.stdout.encoding)
+        except UnicodeEncodeError:  # JSON can say everything in ASCII
+            line = json.dumps(orjson.loads(line))
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

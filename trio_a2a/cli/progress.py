@@ -24,7 +24,7 @@ from ..types import (
 )
 from .output import Output
 from .render import artifact_title, parts_text, status_line, task_lines
-from .text import printable
+from .text import in_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -165,7 +165,7 @@ class _Plain(Display):
 
     def _name(self, task_id: str, context_id: str) -> None:
         if not self._named:
-            self._output.line(f"task {task_id}" + (f" (context {context_id})" if context_id else ""))
+            self._output.line(f"task {in_line(task_id)}" + (f" (context {in_line(context_id)})" if context_id else ""))
         self._named = True
 
     def _artifact(self, artifact: Artifact, *, append: bool) -> None:
@@ -256,7 +256,7 @@ class _Live(Display):
         from rich.console import Group  # noqa: PLC0415 - only a terminal has it
         from rich.text import Text  # noqa: PLC0415
 
-        lines = [Text(printable(f"task {task.id}"), style="dim")]
+        lines = [Text(f"task {in_line(task.id)}", style="dim")]
         for artifact in task.artifacts[-2:]:
             lines.append(Text(artifact_title(artifact), style="bold"))
             # Only the end of a long text is looked at, for each of its events.

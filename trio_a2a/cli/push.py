@@ -3,6 +3,7 @@
 from ..types import AuthenticationInfo
 from .render import webhook_line
 from .session import Session
+from .text import in_line
 
 __all__ = ["add_webhook", "list_webhooks", "remove_webhook"]
 
@@ -70,5 +71,5 @@ async def remove_webhook(session: Session, *, url: str, task_id: str, config_id:
     if session.output.as_json:
         session.output.document(removed={"taskId": task_id, "id": config_id})
     else:
-        session.output.line(f"removed {config_id}")
+        session.output.line(f"removed {in_line(config_id)}")
     return 0

@@ -2,8 +2,10 @@
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, final
+
+from .text import printable
 
 __all__ = ["Redaction"]
 
@@ -39,6 +41,14 @@ class Redaction:
             text = text.replace(secret, "***")
         return _USERINFO.sub("***@", text)
 
+    def inside(self, value: Any) -> Any:
+        """Return JSON without them, wherever in it they stand."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, Mapping):
+            return {self(str(name)): self.inside(member) for name, member in value.items()}
+        return [self.inside(member) for member in value] if isinstance(value, list | tuple) else value
+
     def formatter(self, form: str) -> logging.Formatter:
         """Return a formatter of log records that does the same."""
         return _Formatter(form, self)
@@ -50,5 +60,5 @@ class _Formatter(logging.Formatter):
         self._redaction = redaction
 
     def format(self, record: logging.LogRecord) -> Any:
-        """Return the record as text."""
-        return self._redaction(super().format(record))
+        """Return the record as text, which may quote an agent."""
+        return printable(self._redaction(super().format(record)))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import orjson
 
 from ..types import AgentCard, Artifact, Message, Part, Task, TaskPushNotificationConfig, TaskState
-from .text import one_line
+from .text import in_line, one_line
 
 __all__ = ["artifact_title", "card_lines", "parts_text", "state_name", "status_line", "task_lines", "webhook_line"]
 
@@ -30,12 +30,12 @@ def parts_text(parts: Iterable[Part]) -> str:
 
 
 def _described(part: Part) -> str:
-    named = f" {part.filename}" if part.filename else ""
-    typed = f", {part.media_type}" if part.media_type else ""
+    named = f" {in_line(part.filename)}" if part.filename else ""
+    typed = f", {in_line(part.media_type)}" if part.media_type else ""
     if part.raw is not None:
         return f"[file{named}: {len(part.raw)} bytes{typed}]"
     if part.url is not None:
-        return f"[link{named}: {part.url}{typed}]"
+        return f"[link{named}: {in_line(part.url)}{typed}]"
     return orjson.dumps(part.data, option=orjson.OPT_INDENT_2).decode()
 
 
@@ -57,9 +57,9 @@ def task_lines(task: Task, *, history: bool = False) -> Iterator[str]:
         task: The task.
         history: With its messages.
     """
-    yield f"task {task.id}"
+    yield f"task {in_line(task.id)}"
     if task.context_id:
-        yield f"context {task.context_id}"
+        yield f"context {in_line(task.context_id)}"
     if task.status.timestamp is not None:
         yield f"since {task.status.timestamp.isoformat(timespec='seconds')}"
     if history:
@@ -73,22 +73,22 @@ def task_lines(task: Task, *, history: bool = False) -> Iterator[str]:
 
 def webhook_line(config: TaskPushNotificationConfig) -> str:
     """Return a webhook without what is secret in it."""
-    scheme = f" ({config.authentication.scheme})" if config.authentication is not None else ""
-    return f"{config.id}  {config.url}{scheme}"
+    scheme = f" ({in_line(config.authentication.scheme)})" if config.authentication is not None else ""
+    return f"{in_line(config.id)}  {in_line(config.url)}{scheme}"
 
 
 def card_lines(card: AgentCard) -> Iterator[str]:
     """Yield the lines that show a card."""
-    yield f"{card.name} {card.version}"
-    yield card.description
+    yield in_line(f"{card.name} {card.version}")
+    yield card.description.replace("\n", "\n  ")  # so none of its lines looks like one of ours
     if card.provider is not None:
-        yield f"provider: {card.provider.organization} ({card.provider.url})"
+        yield in_line(f"provider: {card.provider.organization} ({card.provider.url})")
     if card.documentation_url:
-        yield f"documentation: {card.documentation_url}"
+        yield in_line(f"documentation: {card.documentation_url}")
     yield "interfaces:"
     for interface in card.supported_interfaces:
         tenant = f" (tenant {interface.tenant})" if interface.tenant else ""
-        yield f"  {interface.protocol_binding} {interface.protocol_version}  {interface.url}{tenant}"
+        yield in_line(f"  {interface.protocol_binding} {interface.protocol_version}  {interface.url}{tenant}")
     able = {
         "streaming": card.capabilities.streaming,
         "push notifications": card.capabilities.push_notifications,
@@ -96,17 +96,17 @@ def card_lines(card: AgentCard) -> Iterator[str]:
     }
     yield f"capabilities: {', '.join(name for name, has in able.items() if has) or 'none'}"
     for extension in card.capabilities.extensions:
-        yield f"extension: {extension.uri}{' (required)' if extension.required else ''}"
-    yield f"input: {', '.join(card.default_input_modes)}"
-    yield f"output: {', '.join(card.default_output_modes)}"
+        yield in_line(f"extension: {extension.uri}{' (required)' if extension.required else ''}")
+    yield in_line(f"input: {', '.join(card.default_input_modes)}")
+    yield in_line(f"output: {', '.join(card.default_output_modes)}")
     if card.skills:
         yield "skills:"
     for skill in card.skills:
-        yield f"  {skill.name} ({skill.id}): {one_line(skill.description)}"
+        yield in_line(f"  {skill.name} ({skill.id}): {one_line(skill.description)}")
     for name, scheme in card.security_schemes.items():
-        yield f"security: {name} ({type(scheme.value).__name__.removesuffix('SecurityScheme')})"
+        yield in_line(f"security: {name} ({type(scheme.value).__name__.removesuffix('SecurityScheme')})")
     wanted = [" and ".join(sorted(one.schemes)) or "nothing" for one in card.security_requirements]
     if wanted:
-        yield f"required: {' or '.join(wanted)}"
+        yield in_line(f"required: {' or '.join(wanted)}")
     signed = len(card.signatures)
     yield f"signatures: {signed or 'none'}"

@@ -19,11 +19,12 @@ from .program import USAGE
 
 __all__ = ["make_directory", "safe_name", "save_artifacts"]
 
-_LONGEST = 120  # characters; in UTF-8 and with a number that is within the 255 bytes of common file systems
+_LONGEST = 200  # bytes of UTF-8; with a suffix and a number that is within the 255 of common file systems
+_LONGEST_SUFFIX = 20
 _MOST = 10_000  # names that are tried: more files of one name are a mistake
 
 # What no common file system takes, or takes as a separator, and what does something to a terminal.
-_UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"/\\|?*\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"/\\|?*\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{kind}{number}" for kind in ("com", "lpt") for number in range(1, 10)}
 )
@@ -70,10 +71,14 @@ def safe_name(name: str, otherwise: str = "artifact") -> str:
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
     cleaned = _UNSAFE.sub("_", last).strip(" .")
     stem, dot, suffix = cleaned.rpartition(".")
-    cleaned = f"{stem[:_LONGEST]}.{suffix}" if dot and len(suffix) <= 10 else cleaned[:_LONGEST]
+    cleaned = f"{_cut(stem)}.{suffix}" if dot and len(suffix.encode()) <= _LONGEST_SUFFIX else _cut(cleaned)
     if cleaned.partition(".")[0].lower() in _DEVICES:
         cleaned = f"_{cleaned}"
     return cleaned or otherwise
+
+
+def _cut(name: str) -> str:
+    return name.encode()[:_LONGEST].decode(errors="ignore").strip(" .")
 
 
 def _files(artifact: Artifact) -> Iterator[tuple[str, bytes]]:

@@ -31,6 +31,7 @@ from .failures import CommandError, described, members_of
 from .output import Output
 from .program import FAILED, INTERRUPTED, USAGE, fail, forget_output, usage_error
 from .redaction import Redaction
+from .text import printable
 
 __all__ = ["DEFAULT_TIMEOUT", "Connection", "InterruptScope", "Interrupts", "Session", "run_session"]
 
@@ -239,14 +240,13 @@ def _fail(exc: BaseException, redaction: Redaction, *, debug: bool) -> NoReturn:
     while isinstance(exc, BaseExceptionGroup) and len(exc.exceptions) == 1:
         exc = exc.exceptions[0]
     if debug:
-        sys.stderr.write(redaction("".join(tracebacks.format_exception(exc))))
+        sys.stderr.write(printable(redaction("".join(tracebacks.format_exception(exc)))))
     expected = isinstance(exc, A2AError | ClientError | CommandError | CardSignatureError)
     if isinstance(exc, ImportError) and "trio-a2a[" in str(exc):
         usage_error(str(exc))
     line = described(exc) if expected else f"{type(exc).__name__}: {described(exc)} (--debug shows more)"
     status = exc.status if isinstance(exc, CommandError) else FAILED
-    members = {key: redaction(value) if isinstance(value, str) else value for key, value in members_of(exc).items()}
-    fail(redaction(line), members, status)
+    fail(redaction(line), redaction.inside(members_of(exc)), status)
 
 
 def _log_to_stderr(redaction: Redaction) -> None:

@@ -12,7 +12,7 @@ from .progress import follow, open_display
 from .render import state_name, task_lines
 from .saving import make_directory, save_artifacts
 from .session import Session
-from .text import one_line
+from .text import in_line, one_line
 
 __all__ = ["cancel_task", "get_task", "list_tasks", "watch_task"]
 
@@ -137,7 +137,9 @@ def _row(task: Task) -> str:
     status = task.status
     when = "" if status.timestamp is None else status.timestamp.isoformat(timespec="seconds")
     said = "" if status.message is None else one_line(status.message.text(" "), 60)
-    return f"{task.id}  {state_name(status.state):<14}  {when:<25}  {task.context_id}  {said}".rstrip()
+    return (
+        f"{in_line(task.id)}  {state_name(status.state):<14}  {when:<25}  {in_line(task.context_id)}  {said}".rstrip()
+    )
 
 
 def _show(task: Task, output: Output, *, history: bool = False) -> None:
