@@ -4,6 +4,7 @@ import json
 import logging
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 import trio
@@ -19,7 +20,7 @@ from trio_a2a.cli.outcome import conclude
 from trio_a2a.cli.output import Output
 from trio_a2a.cli.progress import follow, open_display
 from trio_a2a.cli.redaction import Redaction
-from trio_a2a.cli.saving import save_artifacts
+from trio_a2a.cli.saving import make_directory, save_artifacts
 from trio_a2a.cli.session import Connection, Interrupts, Session, run_session
 from trio_a2a.cli.text import printable
 from trio_a2a.client import ConnectionLostError, HttpStatusError, StreamInterruptedError
@@ -290,6 +291,14 @@ def test_files_of_a_direct_reply_are_saved(tmp_path):
 def test_the_state_decides_the_status(capsys, state, status):
     assert conclude(task(TaskState[state]), url="u", save=None, output=output()) == status
     assert ("waits for an authorization" in capsys.readouterr().err) is (state == "AUTH_REQUIRED")
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="here is no directory that nobody can write to")
+def test_a_directory_that_cannot_be_written_to_is_told_before_anything_is_sent():
+    """Not when the agent has worked for an hour. In this one even the superuser can make no file."""
+    with pytest.raises(CommandError, match="nothing can be written to '/proc/self'") as refused:
+        make_directory("/proc/self")
+    assert refused.value.status == 2
 
 
 def test_a_directory_that_is_gone_is_told(tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .lazy import LazyGroup
-from .options import agent_url, connection_options, wait_options
+from .options import agent_url, connection_options, text as as_text, wait_options
 from .program import FAILED, INTERRUPTED, forget_output
 
 __all__ = ["cli"]
@@ -50,13 +50,19 @@ def card(url: str, extended: bool, verify: str | None, **connection: Any) -> Non
 
 @cli.command(short_help="Send a message, and show what comes of it.")
 @agent_url
-@click.argument("text", required=False)
+@click.argument("text", required=False, callback=as_text)
 @click.option(
     "--file", "files", metavar="PATH", multiple=True, type=click.Path(), help="A file to send; may be repeated."
 )
-@click.option("--data", metavar="JSON", multiple=True, help="JSON to send, or @PATH to read it from; may be repeated.")
-@click.option("--task", "task_id", metavar="ID", help="The task that the message continues.")
-@click.option("--context", "context_id", metavar="ID", help="The conversation that it belongs to.")
+@click.option(
+    "--data",
+    callback=as_text,
+    metavar="JSON",
+    multiple=True,
+    help="JSON to send, or @PATH to read it from; may be repeated.",
+)
+@click.option("--task", "task_id", callback=as_text, metavar="ID", help="The task that the message continues.")
+@click.option("--context", "context_id", callback=as_text, metavar="ID", help="The conversation that it belongs to.")
 @click.option("--stream/--no-stream", default=None, help="Stream what happens. By default where the agent can.")
 @click.option("--no-wait", is_flag=True, help="Return as soon as there is a task.")
 @wait_options

@@ -1,6 +1,7 @@
 """What is sent: text, files and JSON from the command line, as the parts of a message."""
 
 import mimetypes
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,11 +33,16 @@ def read_parts(text: str | None, files: Sequence[str], data: Sequence[str]) -> t
         guessed, encoding = mimetypes.guess_type(path, strict=False)
         # Of x.tar.gz the type would be that of what is inside.
         media_type = _UNKNOWN if guessed is None or encoding is not None else guessed
-        parts.append(Part(raw=_read(path), filename=Path(path).name, media_type=media_type))
+        parts.append(Part(raw=_read(path), filename=_name(path), media_type=media_type))
     parts += [Part(data=_json(given)) for given in data]
     if not parts:
         raise click.UsageError("there is nothing to send: give TEXT, --file or --data")
     return tuple(parts)
+
+
+def _name(path: str) -> str:
+    # The bytes of a name need not be UTF-8, and what is sent must be.
+    return os.fsencode(Path(path).name).decode(errors="replace")
 
 
 def _standard_input() -> str:

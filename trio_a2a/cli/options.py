@@ -7,7 +7,16 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["STATES", "agent_url", "connection_options", "save_option", "since_option", "state_option", "wait_options"]
+__all__ = [
+    "STATES",
+    "agent_url",
+    "connection_options",
+    "save_option",
+    "since_option",
+    "state_option",
+    "text",
+    "wait_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +54,16 @@ def _read_bearer(_ctx: click.Context, _param: click.Parameter, value: str | None
     return value
 
 
+def text(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+    """Return what is to be sent as text: the bytes of a command line need not be UTF-8, and Python keeps those."""
+    for one in value if isinstance(value, tuple) else (value,):
+        try:
+            (one or "").encode()
+        except UnicodeEncodeError:
+            raise click.BadParameter("it is no UTF-8 text") from None
+    return value
+
+
 def _read_since(_ctx: click.Context, _param: click.Parameter, value: str | None) -> datetime | None:
     if value is None:
         return None
@@ -56,7 +75,7 @@ def _read_since(_ctx: click.Context, _param: click.Parameter, value: str | None)
         ) from None
 
 
-agent_url = click.argument("url", metavar="URL")
+agent_url = click.argument("url", metavar="URL", callback=text)
 """The agent's URL, or that of its card."""
 
 _CONNECTION = (

@@ -10,6 +10,8 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "fail", "forget_output", "main", "usage_error"]
@@ -21,6 +23,7 @@ INTERRUPTED = 128 + signal.SIGINT  # as shells count it
 
 def main() -> None:
     """Run the command line; without its libraries, say how to install them."""
+    _open_what_is_closed()
     try:
         # It must start without its extra, to name it.
         import click  # noqa: PLC0415
@@ -52,6 +55,10 @@ def main() -> None:
     except BrokenPipeError:
         forget_output()
         sys.exit(FAILED)
+    except OSError as exc:  # commands tell their own; what is left is writing what was asked for
+        forget_output()
+        reason = f"the output cannot be written: {exc.strerror or exc}"
+        fail(reason, {"type": type(exc).__name__, "message": reason}, FAILED)
     except ImportError as exc:
         # Modules that need an extra say so, in words for whoever sees them.
         if "trio-a2a[" not in str(exc):
@@ -81,8 +88,16 @@ def fail(line: str, members: dict[str, Any], status: int) -> NoReturn:
     """
     # Also where the options could not be read: a script that asks for JSON gets JSON.
     as_json = "--json" in sys.argv[1:]
-    print(json.dumps({"error": members}) if as_json else f"trio-a2a: {line}", file=sys.stderr)
+    with suppress(OSError):  # where nobody can be told, the status tells it
+        print(json.dumps({"error": members}) if as_json else f"trio-a2a: {line}", file=sys.stderr)
     sys.exit(status)
+
+
+def _open_what_is_closed() -> None:
+    """A standard stream that the caller has closed is one that nobody reads, or that is at its end."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end of the program
 
 
 def forget_output() -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from .options import agent_url, connection_options
+from .options import agent_url, connection_options, text as as_text
 
 __all__ = ["push"]
 
-_task_id = click.argument("task_id", metavar="TASK")
+_task_id = click.argument("task_id", metavar="TASK", callback=as_text)
 
 
 @click.group()
@@ -32,11 +32,27 @@ def list_command(url: str, task_id: str, **connection: Any) -> None:
 @push.command("add")
 @agent_url
 @_task_id
-@click.argument("webhook", metavar="WEBHOOK")
-@click.option("--id", "config_id", default="", metavar="ID", help="The webhook's id; by default the agent makes one.")
-@click.option("--token", default="", help="What the webhook's receiver recognises the agent's posts by.")
-@click.option("--auth-scheme", metavar="SCHEME", help="How the agent authenticates itself there, such as Bearer.")
-@click.option("--auth-credentials", default="", metavar="TEXT", help="With what; needs --auth-scheme.")
+@click.argument("webhook", metavar="WEBHOOK", callback=as_text)
+@click.option(
+    "--id",
+    "config_id",
+    callback=as_text,
+    default="",
+    metavar="ID",
+    help="The webhook's id; by default the agent makes one.",
+)
+@click.option(
+    "--token", callback=as_text, default="", help="What the webhook's receiver recognises the agent's posts by."
+)
+@click.option(
+    "--auth-scheme",
+    callback=as_text,
+    metavar="SCHEME",
+    help="How the agent authenticates itself there, such as Bearer.",
+)
+@click.option(
+    "--auth-credentials", callback=as_text, default="", metavar="TEXT", help="With what; needs --auth-scheme."
+)
 @connection_options
 def add_command(
     url: str,
@@ -70,7 +86,7 @@ def add_command(
 @push.command("remove")
 @agent_url
 @_task_id
-@click.argument("config_id", metavar="ID")
+@click.argument("config_id", metavar="ID", callback=as_text)
 @connection_options
 def remove_command(url: str, task_id: str, config_id: str, **connection: Any) -> None:
     """End the webhook ID of a task."""

@@ -6,6 +6,7 @@ plain one is taken.
 
 import mimetypes
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def make_directory(path: str | None) -> None:
     """Make the directory to save to, before anything is sent.
 
     Raises:
-        CommandError: It cannot be made.
+        CommandError: It cannot be made, or not be written to.
     """
     if path is None:
         return
@@ -42,6 +43,11 @@ def make_directory(path: str | None) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise CommandError(f"{path!r} cannot be made a directory: {exc.strerror or exc}", status=USAGE) from exc
+    try:
+        # Only writing tells whether one can; the file has no name, or loses it at once.
+        tempfile.TemporaryFile(dir=path).close()
+    except OSError as exc:
+        raise CommandError(f"nothing can be written to {path!r}: {exc.strerror or exc}", status=USAGE) from exc
 
 
 def save_artifacts(artifacts: Iterable[Artifact], directory: str | None, output: Output) -> None:

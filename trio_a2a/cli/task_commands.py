@@ -6,11 +6,19 @@ from typing import Any
 
 import click
 
-from .options import agent_url, connection_options, save_option, since_option, state_option, wait_options
+from .options import (
+    agent_url,
+    connection_options,
+    save_option,
+    since_option,
+    state_option,
+    text as as_text,
+    wait_options,
+)
 
 __all__ = ["task"]
 
-_task_id = click.argument("task_id", metavar="ID")
+_task_id = click.argument("task_id", metavar="ID", callback=as_text)
 
 
 @click.group()
@@ -34,7 +42,9 @@ def get_command(url: str, task_id: str, history: int | None, save: str | None, *
 
 @task.command("list")
 @agent_url
-@click.option("--context", "context_id", default="", metavar="ID", help="Only tasks of this conversation.")
+@click.option(
+    "--context", "context_id", callback=as_text, default="", metavar="ID", help="Only tasks of this conversation."
+)
 @state_option
 @since_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N tasks, the newest.")
