@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NoReturn
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "fail", "forget_output", "main", "usage_error"]
@@ -97,7 +96,7 @@ def _open_what_is_closed() -> None:
     """A standard stream that the caller has closed is one that nobody reads, or that is at its end."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end of the program
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def forget_output() -> None:
