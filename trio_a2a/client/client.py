@@ -3,7 +3,6 @@
 It is longer than 400 lines because it is the eleven operations, each with what its caller must know.
 """
 
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -32,6 +31,7 @@ from ..types import (
     Task,
     TaskState,
 )
+from .arguments import headers_of, interceptors_of, seconds_of, texts_of
 from .exceptions import ClientError
 from .interceptors import Interceptor
 from .progress import Progress
@@ -84,11 +84,11 @@ class Client:
     ) -> None:
         self._card = card
         self._transport = transport
-        self._timeout = math.inf if timeout is None else timeout
-        self._silence = math.inf if silence is None else silence
-        self._extensions = tuple(extensions)
-        self._interceptors = tuple(interceptors)
-        self._headers = {} if headers is None else dict(headers)
+        self._timeout = seconds_of(timeout, "timeout")
+        self._silence = seconds_of(silence, "silence", positive=True)
+        self._extensions = texts_of(extensions, "extensions")
+        self._interceptors = interceptors_of(interceptors)
+        self._headers = headers_of(headers)
         self._check = check_capabilities
         self._fetch_card = fetch_card
         self.push_configs = PushConfigs(self._push_call)
@@ -213,12 +213,16 @@ class Client:
             timeout: Seconds until it begins.
 
         Raises:
+            ValueError: ``after`` is no number of an event.
             TaskNotFoundError: There is no such task.
             UnsupportedOperationError: It is over.
             A2AError: The agent refuses.
             ClientError: The call failed.
         """
         self._require_streaming()
+        number: object = after
+        if after is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise ValueError(f"after is the number of an event, 0 or more, not {after!r}")
         progress = Progress(task_id=task_id, after=after or 0)
         request = SubscribeToTaskRequest(id=task_id)
         async with self._stream(progress, "SubscribeToTask", request, extensions, timeout, resume=resume) as events:
@@ -353,9 +357,9 @@ class Client:
         call = ClientCall(
             operation=operation,
             request=request,
-            extensions=tuple(dict.fromkeys([*self._extensions, *extensions])),
+            extensions=tuple(dict.fromkeys([*self._extensions, *texts_of(extensions, "extensions")])),
             headers=dict(self._headers),
-            timeout=self._timeout if timeout is None else timeout,
+            timeout=self._timeout if timeout is None else seconds_of(timeout, "timeout"),
             silence=self._silence,
         )
         for interceptor in self._interceptors:
@@ -417,7 +421,7 @@ class Client:
         *,
         resume: bool,
     ) -> AsyncIterator[EventStream]:
-        extensions = tuple(extensions)
+        extensions = texts_of(extensions, "extensions")
 
         async def begin() -> EventSource:
             return await self._open(operation, request, extensions, timeout, progress.last_event_id)
@@ -453,7 +457,7 @@ def _send_request(
         changes["task_id"] = task_id
     if context_id is not None:
         changes["context_id"] = context_id
-    if references := tuple(reference_task_ids):
+    if references := texts_of(reference_task_ids, "reference_task_ids"):
         changes["reference_task_ids"] = references
     if changes:
         message = attrs.evolve(message, **changes)

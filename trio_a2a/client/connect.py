@@ -1,6 +1,5 @@
 """From a URL or a card to a client."""
 
-import math
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,6 +10,7 @@ from urllib.parse import urlencode
 from ..errors import AuthenticationError, AuthorizationError
 from ..types import AgentCard, AgentInterface
 from ..wire.signing import CardKeys
+from .arguments import auths_of, headers_of, interceptors_of, seconds_of, texts_of, transports_of
 from .auth import Auth, Authorizer, MutualTLSAuth, PostForm, choose_auth
 from .card_trust import CardTrust, verified
 from .client import Client
@@ -77,7 +77,7 @@ async def connect(
             or a server in the same process. It is called for each set of connections, which closes what it made.
 
     Raises:
-        ValueError: It is no URL of an agent.
+        TypeError, ValueError: An argument is of another type, or no URL of an agent.
         CardError: There is no usable card, or none of its interfaces can be used.
         CardSignatureError: The card has no valid signature by the keys.
         CredentialsError: The credentials are not those that the card requires.
@@ -89,15 +89,24 @@ async def connect(
     # Here, since the library behind it is an extra.
     from .http import open_session  # noqa: PLC0415
 
-    if isinstance(transports, str):
-        raise TypeError("transports is a sequence of names, such as ('JSONRPC',)")
+    place: object = url_or_card
+    if not isinstance(place, str | AgentCard):
+        raise TypeError(f"connect takes an agent's URL or an AgentCard, not a {type(place).__name__}")
+    transports = transports_of(transports)
+    auths_of(auth)
+    budget = seconds_of(timeout, "timeout")
+    own_headers = headers_of(headers)
+    # What is wrong with what the client is given is told before anything is fetched.
+    seconds_of(silence, "silence", positive=True)
+    extensions = texts_of(extensions, "extensions")
+    interceptors = interceptors_of(interceptors)
     context = _tls(auth) if ssl_context is None else ssl_context
     opened = partial(open_session, ssl_context=context, http_transport=http_transport)
     async with AsyncExitStack() as stack:
         # Cards and tokens come from other places than the answers to calls, and see none of their credentials.
         outside: HttpSession = await stack.enter_async_context(opened())
         fetch = None
-        with time_limit(math.inf if timeout is None else timeout, "fetching the card"):
+        with time_limit(budget, "fetching the card"):
             if isinstance(url_or_card, AgentCard):
                 card = url_or_card if verify_card is None else await verified(url_or_card, verify_card, outside)
                 found_at = None
@@ -105,7 +114,7 @@ async def connect(
                 sessions = [outside, *_with_credentials(outside, auth, _poster(outside, allow_http=allow_http))]
                 verify = None if verify_card is None else partial(verified, trust=verify_card, session=outside)
                 resolver, card, found_at = await _resolved(
-                    url_or_card, sessions, verify, headers=headers, allow_http=allow_http
+                    url_or_card, sessions, verify, headers=own_headers, allow_http=allow_http
                 )
                 fetch = partial(_fetched_anew, resolver, url_or_card)
         interfaces = choose_interfaces(
@@ -130,7 +139,7 @@ async def connect(
             silence=silence,
             extensions=extensions,
             interceptors=interceptors,
-            headers=headers,
+            headers=own_headers,
             check_capabilities=check_capabilities,
             fetch_card=fetch,
         )
@@ -144,7 +153,7 @@ async def _resolved(
     sessions: "Sequence[HttpSession]",
     verify: "Verify | None",
     *,
-    headers: Mapping[str, str] | None,
+    headers: Mapping[str, str],
     allow_http: bool,
 ) -> "tuple[CardResolver, AgentCard, str]":
     """Fetch a card, with credentials only where its server asks for them."""
