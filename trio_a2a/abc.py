@@ -10,7 +10,7 @@ The module is longer than 400 lines because it is one list, most of it obligatio
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, TypeVarTuple, final, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVarTuple, final, runtime_checkable
 
 import attrs
 
@@ -35,6 +35,8 @@ __all__ = [
     "CloseReason",
     "Envelope",
     "EventLog",
+    "OrphanPolicy",
+    "OrphanedTasks",
     "Principal",
     "PushConfigStore",
     "ResumableExecutor",
@@ -50,6 +52,9 @@ __all__ = [
 
 StreamEvent = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 """What a task's stream carries (protocol section 3.2.3)."""
+
+OrphanPolicy = Literal["fail", "keep", "resume"]
+"""What becomes of a task whose process died: it is FAILED, left as it is, or taken up again by its agent."""
 
 _Args = TypeVarTuple("_Args")
 
@@ -276,6 +281,47 @@ class EventLog(Protocol):
 
 
 @runtime_checkable
+class OrphanedTasks(Protocol):
+    """What a `TaskStore` may also be, where tasks outlive the process: it finds those that nobody works on any more.
+
+    A task is an orphan if it is SUBMITTED or WORKING and the process that last committed such a state of it is gone.
+    One that waits for its user (INPUT_REQUIRED, AUTH_REQUIRED) is none, nor is one that is over. How it is known that a
+    process is gone is the store's affair; one that is cut off for a while may be taken for gone, and must then be told
+    so: its next commit of a task that was claimed and changed meanwhile is a `TaskTakenOverError`.
+
+    A server asks while it runs, unless the policy is "keep".
+    """
+
+    @property
+    def on_orphan(self) -> OrphanPolicy:
+        """What a server that uses this store does with orphans."""
+        ...
+
+    async def claim_orphans(self, limit: int) -> Sequence[str]:
+        """Make this process the one that works on some orphans, and return their ids; empty if there are none now.
+
+        Of several processes that claim at once each orphan is given to exactly one. If a claimer dies too, what it has
+        claimed are orphans again.
+
+        Args:
+            limit: How many at most.
+
+        Raises:
+            StoreError: The store failed; what was claimed all the same is returned by a later call.
+
+        Cancellation: a checkpoint; what was claimed all the same is returned by a later call.
+        """
+        ...
+
+    async def wait_for_orphans(self) -> None:
+        """Return when there may be orphans that were not there at the last claim; at once if there was none yet.
+
+        Cancellation: a checkpoint; nothing is lost when it is cancelled.
+        """
+        ...
+
+
+@runtime_checkable
 class TaskStateProvider(Protocol):
     """Says whether a task is still alive, which decides how long its queue lives and what is done with late events.
 
@@ -437,10 +483,24 @@ class CancellableExecutor(AgentExecutor, Protocol):
 
 @runtime_checkable
 class ResumableExecutor(AgentExecutor, Protocol):
-    """An agent that can take a task up again whose process died."""
+    """An agent that can take a task up again whose process died.
+
+    It is asked to where the store says so (``open_sql_store(..., on_orphan="resume")``).
+    """
 
     async def resume(self, context: "RequestContext", updater: "TaskUpdater") -> None:
-        """Go on with the task of ``context``, whose earlier run ended with its process."""
+        """Go on with the task of ``context``, whose earlier run ended with its process.
+
+        What it has to go by is ``context.task``: every event that was stored is in it, and nothing else is known of the
+        earlier run, which may have ended between any two of its reports, having done something that it had not yet
+        reported. So what may be done twice must do no harm. ``context.message`` is None; the messages are in the task's
+        history. ``context.principal`` is known by its id alone; configuration, metadata and extensions of the request
+        are gone.
+
+        It runs as `execute` does: in a scope of its own, before messages that come later, ended by CancelTask; and the
+        same obligations hold. WORKING has been reported for it, as the sign that the task goes on. It may be called
+        again for one task, if this process dies as well.
+        """
         ...
 
 

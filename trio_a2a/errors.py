@@ -49,6 +49,7 @@ __all__ = [
     "TaskNotFoundError",
     "TaskPersistenceError",
     "TaskSerializationError",
+    "TaskTakenOverError",
     "TaskTerminalError",
     "UnavailableError",
     "UnsupportedOperationError",
@@ -473,6 +474,13 @@ class TaskPersistenceError(StoreError):
 
 class TaskConflictError(StoreError):
     """The task was changed by another writer: the sequence number of the change is not the next one."""
+
+
+class TaskTakenOverError(TaskConflictError):
+    """The other writer is another process, which works on the task from now on, or has brought it to an end.
+
+    What works on the task in this process is to end: the stream core cancels its runs.
+    """
 
 
 class TaskTerminalError(RuntimeError):

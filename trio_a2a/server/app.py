@@ -18,6 +18,7 @@ import trio
 from ..abc import Principal
 from ..agents.context import ANONYMOUS
 from ..agents.updater import TaskUpdater
+from ..beside import running_beside
 from ..clock import TrioClock
 from ..errors import A2AError, InternalError, MethodNotFoundError, UnavailableError
 from ..streams import QueueManager, open_queue_manager
@@ -30,6 +31,7 @@ from .card import CARD_PATH, ServedCard, with_interfaces
 from .http import Receive, Scope, Send
 from .jsonrpc import JsonRpcBinding
 from .operations import Operations
+from .recovery import Recovery
 from .request import JSON_TYPE, SERVED_VERSIONS, Request, error_headers, respond
 from .rest import RestBinding
 
@@ -101,7 +103,8 @@ class A2AApp:
     async def running(self) -> AsyncIterator["A2AApp"]:
         """Open the agent's queues for the length of a block; requests outside one are answered 503.
 
-        For a parent that owns the lifespan. A server that speaks the lifespan protocol does this by itself.
+        For a parent that owns the lifespan. A server that speaks the lifespan protocol does this by itself. Tasks whose
+        process died are taken care of meanwhile, if the store finds them (`abc.OrphanedTasks`).
 
         Raises:
             RuntimeError: The application is running already.
@@ -111,7 +114,10 @@ class A2AApp:
         if self._running is not None:
             raise RuntimeError("this A2AApp is running already; enter running() once")
         agent = self.agent
-        async with open_queue_manager(agent.store, state_provider=agent.state_provider, hook=agent.hook) as manager:
+        async with (
+            open_queue_manager(agent.store, state_provider=agent.state_provider, hook=agent.hook) as manager,
+            running_beside(Recovery(manager, agent.executor).run, name="recovery of tasks"),
+        ):
             operations = Operations(agent, manager)
             self._running = _Running(
                 manager=manager,

@@ -39,6 +39,7 @@ from ..errors import (
     StoreError,
     TaskConflictError,
     TaskPersistenceError,
+    TaskTakenOverError,
     TaskTerminalError,
 )
 from ..types import Message, Task, TaskStatusUpdateEvent
@@ -232,7 +233,8 @@ class Processor:
         """Carry the items of a failed commit through one by one, so that one that cannot be stored fails alone.
 
         One that was alone in that commit has failed; it is not tried again. Nor is the first one after a conflict:
-        another writer's events are missing in these streams, so they must end.
+        another writer's events are missing in these streams, so they must end. Where another process has taken the
+        task over, the whole queue ends, with what works on the task here: it must not go on beside the other one.
         """
         has_failed = len(items) == 1 or isinstance(self._failure, TaskConflictError)
         for item in items:
@@ -241,6 +243,9 @@ class Processor:
                 step = self._unstored(step)
                 has_failed = False
             await self._deliver([step])
+            if step.store_failed and isinstance(self._failure, TaskTakenOverError):
+                self._queue._shut_down(immediate=True)
+                break
 
     async def _still_active(self, items: Sequence[StreamEvent | Accepted]) -> bool:
         """Ask the provider about events that come after the end; drop them if it is too late."""

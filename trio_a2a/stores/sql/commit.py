@@ -20,7 +20,7 @@ import attrs
 from sqlalchemy import Connection, select
 
 from ...abc import TaskChange
-from ...errors import TaskConflictError
+from ...errors import TaskConflictError, TaskTakenOverError
 from ...types import Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
 from .rows import check_complete, check_key, context_key, encode_value, is_key, kind_of, position_of
 from .schema import NO_POSITION, events, tasks
@@ -238,11 +238,15 @@ def _runner(state: TaskState, process: str) -> str:
 def conflict_of(connection: Connection, commit: PreparedCommit) -> TaskConflictError | None:
     """Return the conflict that kept a commit from being written; None if every task is as it expects."""
     for part in commit.parts.values():
-        at = connection.scalar(select(tasks.c.last_sequence).where(tasks.c.task_id == part.task_id)) or 0
+        columns = select(tasks.c.last_sequence, tasks.c.runner).where(tasks.c.task_id == part.task_id)
+        found = connection.execute(columns).first()
+        at, runner = (0, "") if found is None else found
         if at != part.expected:
-            return TaskConflictError(
-                f"the task is at event {at}, so event {part.expected + 1} cannot follow", task_id=part.task_id
-            )
+            # A run of this process would have committed last. With an event from outside a run, which only appends
+            # something, the runner is still the same.
+            is_ours = found is None or part.expected == 0 or runner == commit.runner
+            error = TaskConflictError if is_ours else TaskTakenOverError
+            return error(f"the task is at event {at}, so event {part.expected + 1} cannot follow", task_id=part.task_id)
     return None
 
 

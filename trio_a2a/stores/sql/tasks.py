@@ -5,12 +5,21 @@ import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Literal, final
+from typing import Literal, final, get_args
 
 import trio
 from sqlalchemy import Connection, delete
 
-from ...abc import Envelope, EventLog, StoredTask, TaskChange, TaskStateProvider, TaskStore
+from ...abc import (
+    Envelope,
+    EventLog,
+    OrphanedTasks,
+    OrphanPolicy,
+    StoredTask,
+    TaskChange,
+    TaskStateProvider,
+    TaskStore,
+)
 from ...clock import Clock, TrioClock
 from ...errors import TaskSerializationError
 from ...types import ListTasksRequest, Task
@@ -18,7 +27,9 @@ from ...types.identifier import new_id
 from .commit import prepare
 from .database import Database, open_database
 from .engine import EngineOptions
+from .lease import Lease, holding_lease
 from .listing import Filters, filters_of, read_page
+from .orphans import Candidate, claim, find_orphans
 from .reading import read_events, read_state, read_task
 from .rows import is_key, state_of
 from .schema import events, from_micros, snapshots, tasks, to_micros
@@ -32,13 +43,15 @@ _DEFAULT_PAGE_SIZE = 50  # protocol section 16
 # tasks is not counted anew for each of its pages.
 _SLOW_COUNT = 0.05
 _COUNT_SHARE = 20
+# How long leaving waits for this process's row to be removed, which otherwise expires.
+_FAREWELL_SECONDS = 2.0
 # Lists that are paged through at the same time and are worth remembering.
 _MAX_TOTALS = 256
 
 
 @final
-class SqlTaskStore(TaskStore, EventLog, TaskStateProvider):
-    """Keeps tasks in an SQL database: a store, a log of all events, and a state provider.
+class SqlTaskStore(TaskStore, EventLog, TaskStateProvider, OrphanedTasks):
+    """Keeps tasks in an SQL database: a store, a log of all events, a state provider, and a finder of orphans.
 
     Made by `open_sql_store`. Any number of processes may work on one database.
 
@@ -47,10 +60,23 @@ class SqlTaskStore(TaskStore, EventLog, TaskStateProvider):
         process_id: What this store's tasks are marked with while a run works on them.
     """
 
-    def __init__(self, database: Database, grace_period: float, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        grace_period: float,
+        clock: Clock,
+        *,
+        process_id: str,
+        lease: Lease,
+        on_orphan: OrphanPolicy,
+    ) -> None:
         self._database = database
         self.grace_period = grace_period
-        self.process_id = new_id()
+        self.process_id = process_id
+        self._lease = lease
+        self._on_orphan: OrphanPolicy = on_orphan
+        # Whose claim was tried and has an outcome that is not known.
+        self._unsettled: tuple[Candidate, ...] = ()
         self._grace = timedelta(seconds=grace_period)
         self._clock = clock
         # Total, when it was counted on Trio's clock, and how long that took.
@@ -187,6 +213,37 @@ class SqlTaskStore(TaskStore, EventLog, TaskStateProvider):
         found, finalized_at = await self._state(task_id)
         return found and finalized_at is not None
 
+    @property
+    def on_orphan(self) -> OrphanPolicy:
+        """What a server does with tasks whose process died."""
+        return self._on_orphan
+
+    async def claim_orphans(self, limit: int) -> Sequence[str]:
+        """Make this process the runner of tasks whose own is gone, at most so many, and return their ids.
+
+        Raises:
+            StoreError: The database failed; what was claimed all the same is returned by a later call.
+
+        Cancellation: a checkpoint; what was claimed all the same is returned by a later call.
+        """
+        now = self._lease.now
+        candidates = self._unsettled
+        if not candidates:
+            candidates = tuple(await self._database.read(find_orphans, self.process_id, now, limit))
+        if not candidates:
+            return ()
+        self._unsettled = candidates
+        found = await self._database.writer.do(lambda connection: claim(connection, candidates, self.process_id, now))
+        self._unsettled = ()
+        return found
+
+    async def wait_for_orphans(self) -> None:
+        """Return when there may be orphans that were not there at the last claim.
+
+        Cancellation: a checkpoint; nothing is lost when it is cancelled.
+        """
+        await self._lease.wait_for_orphans()
+
     async def _state(self, task_id: str) -> tuple[bool, datetime | None]:
         """Tell whether there is such a task, and when it ended."""
         if not is_key(task_id):
@@ -212,6 +269,8 @@ async def open_sql_store(
     *,
     grace_period: float = 15.0,
     clock: Clock | None = None,
+    on_orphan: OrphanPolicy = "fail",
+    lease: float = 30.0,
     create: bool = True,
     readers: int = 4,
     connect_timeout: float = 5.0,
@@ -228,7 +287,11 @@ async def open_sql_store(
     Args:
         url: ``sqlite:///tasks.db``, ``postgresql://user:password@host/name``, ``mysql://...`` or ``mariadb://...``.
         grace_period: Seconds for which a finalized task still counts as active. 0: none.
-        clock: Where the instants of rows come from; `TrioClock` by default.
+        clock: Where the instants of rows come from; `TrioClock` by default. Processes that share a database are to have
+            clocks that agree to well within a lease.
+        on_orphan: What a server does with tasks that were SUBMITTED or WORKING when their process ended: "fail" makes
+            them FAILED, "resume" calls the executor's ``resume``, and "keep" leaves them.
+        lease: Seconds after which a process that was not heard of counts as dead. It is heard of each third of that.
         create: Make the tables where there are none. Tables of another version are never changed here.
         readers: Connections, and threads, for reading; one more writes.
         connect_timeout: Seconds for making a connection.
@@ -244,11 +307,15 @@ async def open_sql_store(
         StoreError: The database cannot be reached, or its tables are missing or of another version; the text then says
             which command to run.
 
-    Cancellation: entering is a checkpoint. Leaving refuses new calls, writes what is waiting, and ends the threads; it
-    is shielded for ``close_timeout``.
+    Cancellation: entering is a checkpoint. Leaving gives up the lease, refuses new calls, writes what is waiting, and
+    ends the threads; it is shielded for ``close_timeout`` and two seconds.
     """
     if not (grace_period >= 0 and math.isfinite(grace_period)):
         raise ValueError(f"grace_period must be 0 or more seconds, not {grace_period!r}")
+    if not (lease > 0 and math.isfinite(lease)):
+        raise ValueError(f"lease must be a positive number of seconds, not {lease!r}")
+    if on_orphan not in get_args(OrphanPolicy):
+        raise ValueError(f"on_orphan must be one of {get_args(OrphanPolicy)}, not {on_orphan!r}")
     options = EngineOptions(
         connect_timeout=connect_timeout,
         statement_timeout=statement_timeout,
@@ -256,5 +323,17 @@ async def open_sql_store(
         synchronous=synchronous,
         readers=readers,
     )
-    async with open_database(url, options, create=create, close_timeout=close_timeout) as database:
-        yield SqlTaskStore(database, grace_period, clock if clock is not None else TrioClock())
+    clock = clock if clock is not None else TrioClock()
+    process_id = new_id()
+    async with (
+        open_database(url, options, create=create, close_timeout=close_timeout) as database,
+        holding_lease(
+            database,
+            process_id,
+            clock,
+            lease,
+            looks_out=on_orphan != "keep",
+            close_timeout=min(close_timeout, _FAREWELL_SECONDS),
+        ) as held,
+    ):
+        yield SqlTaskStore(database, grace_period, clock, process_id=process_id, lease=held, on_orphan=on_orphan)
