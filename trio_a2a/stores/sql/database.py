@@ -1,27 +1,23 @@
 """One database: its writer's thread, its readers' threads, and what happens when it is opened and left."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, TypeVar, final
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar, final
 
 import trio
-from sqlalchemy import URL, Connection, Engine, func, inspect, select
+from sqlalchemy import URL, Engine
 
-from ...errors import StoreError, TaskPersistenceError
-from .engine import EngineOptions, make_engines, parse_url
+from ...errors import TaskPersistenceError
+from .engine import EngineOptions, make_engines, parse_url, shown
 from .faults import Faults
-from .schema import SCHEMA_VERSION, metadata, schema_version
 from .statements import Statements, statements_for
+from .versions import prepare_tables
 from .writer import Writer
 
 __all__ = ["Database", "open_database"]
 
 T = TypeVar("T")
-
-# Any number, as long as nobody else uses it in the database.
-_POSTGRESQL_LOCK: Final = 0x7472696F_6132610A
-# How long a process waits for another one that makes the tables. Then it fails on the ones that are there.
-_LOCK_SECONDS: Final = 30
 
 
 @final
@@ -35,7 +31,7 @@ class Database:
     """
 
     def __init__(self, url: URL, writer: Engine, readers: Engine, count: int) -> None:
-        self.name = url.render_as_string(hide_password=True)
+        self.name = shown(url)
         self.statements: Statements = statements_for(url.get_backend_name())
         self.writer = Writer(writer, self.statements)
         self._engine = readers
@@ -121,66 +117,9 @@ async def open_database(
     parsed = parse_url(url)
     writer, readers = make_engines(parsed, options)
     database = Database(parsed, writer, readers, options.readers)
-    await trio.to_thread.run_sync(_prepare, writer, create)
+    await trio.to_thread.run_sync(partial(prepare_tables, writer, parsed, create=create))
     database.writer.start()
     try:
         yield database
     finally:
         await database.aclose(close_timeout)
-
-
-def _prepare(engine: Engine, create: bool) -> None:
-    """Check the version of the tables, and make them if there are none and that is wanted."""
-    faults = Faults(engine)
-    try:
-        with engine.connect() as connection:
-            found = _version(connection)
-        if found is None and create:
-            found = _created(engine)
-    except faults.any as error:
-        raise faults.store_error("the database cannot be opened", error) from None
-    if found is None:
-        raise _schema_error("the database has no trio_a2a tables")
-    if found != SCHEMA_VERSION:
-        raise _schema_error(f"the tables are of version {found}, and this program needs {SCHEMA_VERSION}")
-
-
-def _schema_error(what: str) -> StoreError:
-    return TaskPersistenceError(f"{what}; run: trio-a2a db migrate")
-
-
-def _version(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(schema_version.name):
-        return None
-    return connection.scalar(select(schema_version.c.version_num))
-
-
-def _created(engine: Engine) -> str | None:
-    with engine.connect() as connection, _alone(connection):
-        # Another process may have made them while this one waited.
-        found = _version(connection)
-        if found is None:
-            metadata.create_all(connection)
-            connection.execute(schema_version.insert().values(version_num=SCHEMA_VERSION))
-            connection.commit()
-            found = SCHEMA_VERSION
-        return found
-
-
-@contextmanager
-def _alone(connection: Connection) -> Iterator[None]:
-    """Let one process at a time make the tables. On SQLite the transaction does it."""
-    kind = connection.dialect.name
-    if kind == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_POSTGRESQL_LOCK)))
-        yield
-    elif kind == "sqlite":
-        yield
-    else:
-        # Names of locks are the server's, not the database's. DDL is not transactional, so the lock is the session's.
-        name = func.concat("trio_a2a:", func.md5(func.database()))
-        connection.scalar(select(func.get_lock(name, _LOCK_SECONDS)))
-        try:
-            yield
-        finally:
-            connection.scalar(select(func.release_lock(name)))

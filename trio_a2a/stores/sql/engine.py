@@ -14,7 +14,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, QueuePool
 
-__all__ = ["EngineOptions", "make_engines", "parse_url"]
+__all__ = ["EngineOptions", "make_engines", "parse_url", "passwords_of", "shown"]
 
 _CHOICES = "sqlite:///FILE, postgresql://..., mysql://... or mariadb://..."
 # The driver of each kind of database, the module that it comes in, and the extra that installs it.
@@ -84,6 +84,25 @@ def parse_url(url: str) -> URL:
     except ImportError as error:
         raise ImportError(f"{kind} databases need {module}: pip install 'trio-a2a[{extra}]'") from error
     return parsed.set(drivername=name)
+
+
+def shown(url: URL) -> str:
+    """Return the URL as it may be shown: without passwords, and as a user writes it."""
+    open_ = url.difference_update_query([name for name in url.query if _is_secret(name)])
+    return open_.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+
+def passwords_of(url: URL) -> list[str]:
+    """Return what must not be shown of a URL: PostgreSQL's driver takes a password as a parameter, too."""
+    found = [str(url.password)] if url.password else []
+    for name, value in url.query.items():
+        if _is_secret(name):
+            found += [value] if isinstance(value, str) else value
+    return [secret for secret in found if secret]
+
+
+def _is_secret(parameter: str) -> bool:
+    return "pass" in parameter.lower()
 
 
 def make_engines(url: URL, options: EngineOptions) -> tuple[Engine, Engine]:

@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from ...errors import StoreError, TaskPersistenceError
+from .engine import passwords_of
 
 __all__ = ["Faults"]
 
@@ -34,7 +35,7 @@ class Faults:
         self.any: tuple[type[BaseException], ...] = (dbapi.Error, SQLAlchemyError, OSError)
         """What the driver raises: everything that is the database's failure and not a bug of ours."""
         self._integrity = dbapi.IntegrityError
-        self._password = engine.url.password
+        self._passwords = passwords_of(engine.url)
 
     def is_duplicate(self, error: BaseException) -> bool:
         """Tell whether a row with the same key is there already."""
@@ -74,8 +75,8 @@ class Faults:
         if isinstance(error, DBAPIError) and error.orig is not None:
             cause = error.orig
         said = " ".join(str(cause).split())[:_TEXT_LENGTH]
-        if self._password:
-            said = said.replace(str(self._password), "***")
+        for password in self._passwords:
+            said = said.replace(password, "***")
         made = TaskPersistenceError(f"{what}: {type(cause).__name__}: {said}", task_id=task_id)
         made.__cause__ = cause
         return made
