@@ -9,6 +9,7 @@ from .push_configs import (
     SqlPushConfigStore as SqlPushConfigStore,
     open_sql_push_config_store as open_sql_push_config_store,
 )
+from .retention import Pruned as Pruned
 from .tasks import SqlTaskStore as SqlTaskStore, open_sql_store as open_sql_store
 
-__all__ = ["SqlPushConfigStore", "SqlTaskStore", "open_sql_push_config_store", "open_sql_store"]
+__all__ = ["Pruned", "SqlPushConfigStore", "SqlTaskStore", "open_sql_push_config_store", "open_sql_store"]

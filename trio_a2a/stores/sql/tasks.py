@@ -3,8 +3,9 @@
 import logging
 import math
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal, final, get_args
 
 import trio
@@ -20,6 +21,7 @@ from ...abc import (
     TaskStateProvider,
     TaskStore,
 )
+from ...beside import running_beside
 from ...clock import Clock, TrioClock
 from ...errors import TaskSerializationError
 from ...types import ListTasksRequest, Task
@@ -31,6 +33,7 @@ from .lease import Lease, holding_lease
 from .listing import Filters, filters_of, read_page
 from .orphans import Candidate, claim, find_orphans
 from .reading import read_events, read_state, read_task
+from .retention import DEFAULT_BATCH, DEFAULT_SHARE, Pruned, check_retention, count_due, ends_before, keep_pruned, prune
 from .rows import is_key, state_of
 from .schema import events, from_micros, snapshots, tasks, to_micros
 
@@ -133,6 +136,40 @@ class SqlTaskStore(TaskStore, EventLog, TaskStateProvider, OrphanedTasks):
                 connection.execute(delete(table).where(table.c.task_id == task_id))
 
         await self._database.writer.do(work)
+
+    async def prune(
+        self, older_than: float, *, batch: int = DEFAULT_BATCH, share: float = DEFAULT_SHARE, dry_run: bool = False
+    ) -> Pruned:
+        """Delete finished tasks that are old, with their events, snapshots and push configurations.
+
+        It is done in small transactions with rests between them, so that commits that come meanwhile are hardly slower.
+        A task may be deleted while it still counts as active, if ``older_than`` is below the grace period; late events
+        of it then fail.
+
+        Args:
+            older_than: How long ago, in seconds, a task must have ended. By the store's clock.
+            batch: Tasks that are deleted in one transaction, at most; fewer if they have many events.
+            share: The part of the time for which it is at work; the rest is for commits. 1: without rests.
+            dry_run: Delete nothing; return what would be deleted.
+
+        Returns:
+            How much was deleted.
+
+        Raises:
+            ValueError: A number makes no sense.
+            StoreError: The database failed; what was deleted before that is deleted.
+
+        Cancellation: a checkpoint. The step that is under way is decided as a `commit` is; those before it are done. A
+        task is deleted whole or not, but one with hundreds of events may then lack the oldest ones in its log.
+        """
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1, not {batch!r}")
+        if not 0 < share <= 1:
+            raise ValueError(f"share must be above 0 and at most 1, not {share!r}")
+        before = ends_before(self._clock.now(), older_than)
+        if dry_run:
+            return await self._database.read(count_due, before)
+        return await prune(self._database, before, batch=batch, share=share)
 
     async def list(
         self, query: ListTasksRequest, *, owner: str, after: tuple[datetime | None, str] | None = None
@@ -271,6 +308,7 @@ async def open_sql_store(
     clock: Clock | None = None,
     on_orphan: OrphanPolicy = "fail",
     lease: float = 30.0,
+    retention: float | None = None,
     create: bool = True,
     readers: int = 4,
     connect_timeout: float = 5.0,
@@ -292,6 +330,8 @@ async def open_sql_store(
         on_orphan: What a server does with tasks that were SUBMITTED or WORKING when their process ended: "fail" makes
             them FAILED, "resume" calls the executor's ``resume``, and "keep" leaves them.
         lease: Seconds after which a process that was not heard of counts as dead. It is heard of each third of that.
+        retention: Seconds after their end at which tasks are deleted, a minute later at most; it works while the block
+            is open. None: they are kept, until somebody calls `SqlTaskStore.prune`.
         create: Make the tables where there are none. Tables of another version are never changed here.
         readers: Connections, and threads, for reading; one more writes.
         connect_timeout: Seconds for making a connection.
@@ -316,6 +356,7 @@ async def open_sql_store(
         raise ValueError(f"lease must be a positive number of seconds, not {lease!r}")
     if on_orphan not in get_args(OrphanPolicy):
         raise ValueError(f"on_orphan must be one of {get_args(OrphanPolicy)}, not {on_orphan!r}")
+    check_retention(retention, grace_period)
     options = EngineOptions(
         connect_timeout=connect_timeout,
         statement_timeout=statement_timeout,
@@ -335,5 +376,8 @@ async def open_sql_store(
             looks_out=on_orphan != "keep",
             close_timeout=min(close_timeout, _FAREWELL_SECONDS),
         ) as held,
+        nullcontext()
+        if retention is None
+        else running_beside(partial(keep_pruned, database, retention, clock), name="retention of the SQL store"),
     ):
         yield SqlTaskStore(database, grace_period, clock, process_id=process_id, lease=held, on_orphan=on_orphan)
