@@ -6,30 +6,19 @@ processes that migrate at once one does it, and the others find it done.
 """
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
 
 import attrs
 from sqlalchemy import Connection, delete
 
-from .engine import EngineOptions, make_engines, parse_url
-from .faults import Faults
+from .maintenance import LOCK_SECONDS, changing, looking
 from .schema import SCHEMA_VERSION, schema_version
-from .versions import alone, check_file, newer_error, read_version
+from .versions import alone, newer_error, read_version
 
 __all__ = ["Migration", "current_version", "migrate"]
 
-T = TypeVar("T")
-
 # Alembic hands the connection to its scripts through module globals.
 _one_at_a_time = threading.Lock()
-
-_LOCK_SECONDS: Final = 60.0
-"""How long a migration waits for another one, and for writers that hold locks on the tables."""
-_STATEMENT_SECONDS: Final = 3600.0
-"""A statement may have to write a large table anew."""
-_CONNECT_SECONDS: Final = 10.0
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +49,7 @@ def migrate(url: str) -> Migration:
         import alembic  # noqa: F401, PLC0415 - its absence is told before the database is touched
     except ImportError as error:
         raise ImportError("migrations need the extra 'sql': pip install 'trio-a2a[sql]'") from error
-    return _with_connection(url, _migrate, writes=True)
+    return changing(url, _migrate)
 
 
 def current_version(url: str) -> str | None:
@@ -74,38 +63,11 @@ def current_version(url: str) -> str | None:
         ImportError: The database's driver is not installed; the text names the extra.
         StoreError: The database cannot be reached; an SQLite file that is not there is not made.
     """
-    return _with_connection(url, read_version, writes=False)
-
-
-def _with_connection(url: str, work: Callable[[Connection], T], *, writes: bool) -> T:
-    parsed = parse_url(url)
-    writer, reader = make_engines(
-        parsed,
-        EngineOptions(
-            connect_timeout=_CONNECT_SECONDS,
-            statement_timeout=_STATEMENT_SECONDS,
-            lock_timeout=_LOCK_SECONDS,
-            synchronous="FULL",
-            readers=1,
-        ),
-    )
-    if not writes:
-        check_file(parsed)
-    engine = writer if writes else reader
-    faults = Faults(engine)
-    try:
-        with engine.connect() as connection:
-            return work(connection)
-    except faults.any as error:
-        what = "the tables could not be migrated" if writes else "the database cannot be opened"
-        raise faults.store_error(what, error) from None
-    finally:
-        writer.dispose()
-        reader.dispose()
+    return looking(url, read_version, any_version=True)
 
 
 def _migrate(connection: Connection) -> Migration:
-    with _one_at_a_time, alone(connection, _LOCK_SECONDS):
+    with _one_at_a_time, alone(connection, LOCK_SECONDS):
         before = read_version(connection)
         if before != SCHEMA_VERSION:
             _upgrade(connection, before)

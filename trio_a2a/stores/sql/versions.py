@@ -13,7 +13,7 @@ from .engine import shown
 from .faults import Faults
 from .schema import SCHEMA_VERSION, metadata, schema_version
 
-__all__ = ["alone", "check_file", "newer_error", "prepare_tables", "read_version"]
+__all__ = ["alone", "check_file", "newer_error", "prepare_tables", "read_version", "require_version"]
 
 # Any number, as long as nobody else uses it in the database.
 _POSTGRESQL_LOCK: Final = 0x7472696F_6132610A
@@ -45,6 +45,19 @@ def prepare_tables(engine: Engine, url: URL, *, create: bool) -> None:
             found = _created(engine)
     except faults.any as error:
         raise faults.store_error("the database cannot be opened", error) from None
+    _require(found, url)
+
+
+def require_version(connection: Connection, url: URL) -> None:
+    """Refuse tables of another version, and a database without any.
+
+    Raises:
+        StoreError: It is one of these; the text says what to do.
+    """
+    _require(read_version(connection), url)
+
+
+def _require(found: str | None, url: URL) -> None:
     if found is None:
         raise TaskPersistenceError(f"the database has no trio_a2a tables; run: {_command(url)}")
     if found > SCHEMA_VERSION:
