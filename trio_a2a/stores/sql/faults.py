@@ -35,6 +35,7 @@ class Faults:
         self.any: tuple[type[BaseException], ...] = (dbapi.Error, SQLAlchemyError, OSError)
         """What the driver raises: everything that is the database's failure and not a bug of ours."""
         self._integrity = dbapi.IntegrityError
+        self._trouble = (dbapi.OperationalError, dbapi.InternalError)
         self._passwords = passwords_of(engine.url)
 
     def is_duplicate(self, error: BaseException) -> bool:
@@ -53,6 +54,11 @@ class Faults:
         if isinstance(error, OSError):
             return True
         return isinstance(error, self.any) and self._dialect.is_disconnect(error, connection, None)  # type: ignore[arg-type]
+
+    def is_trouble(self, error: BaseException) -> bool:
+        """Tell whether the database could not do what it was asked: not the fault of what it was asked to do."""
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        return isinstance(cause, self._trouble) and not self.is_retryable(error)
 
     def is_retryable(self, error: BaseException) -> bool:
         """Tell whether the database has rolled the transaction back and asks for it to be tried again: a deadlock."""

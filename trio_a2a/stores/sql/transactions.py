@@ -138,12 +138,24 @@ class Transactions:
                     raise self._faults.store_error("the connection to the database was lost", _cause(error)) from None
             except Exception as error:  # boundary of one piece of work: it fails alone
                 if is_last or not self._faults.is_retryable(error):
+                    if uncertain and isinstance(work, PreparedCommit) and self._has_happened(work):
+                        return None
                     raise self._failure_of(work, error) from None
         return None  # pragma: no cover - the second round returns or raises
 
     def _once(self, connection: Connection, commit: PreparedCommit, uncertain: bool) -> None:
         if not (uncertain and was_written(connection, commit)):
             self._write(connection, [commit])
+
+    def _has_happened(self, commit: PreparedCommit) -> bool:
+        """Tell whether a commit that failed has happened in its first, lost try.
+
+        The server may have been at that COMMIT still while the log was asked before the second try, which then waited
+        for the first one's locks and failed on its rows.
+        """
+        with suppress(_LostError, _UnreachableError, *self._faults.any):
+            return self._transact(was_written, commit)
+        return False
 
     def _write(self, connection: Connection, commits: Sequence[PreparedCommit]) -> None:
         write(connection.connection.driver_connection, commits, self._statements)
@@ -183,8 +195,16 @@ class Transactions:
             transaction.commit()
         except Exception as error:  # it goes on as what it is, or as the loss that it means
             lost = self._faults.is_disconnect(error, driver)
-            # A connection on which BEGIN, COMMIT or ROLLBACK has failed may still be in the transaction.
-            if lost or committing or transaction is None or not self._rolled_back(transaction):
+            # A connection on which BEGIN, COMMIT or ROLLBACK has failed may still be in the transaction. One whose
+            # database is in trouble may be tied to what is no longer the right one: a file that was replaced, a server
+            # that became read-only when another one took over.
+            if (
+                lost
+                or committing
+                or transaction is None
+                or not self._rolled_back(transaction)
+                or self._faults.is_trouble(error)
+            ):
                 self.close()
             if lost:
                 raise _LostError(committing=committing) from error
