@@ -237,7 +237,8 @@ class SqlTaskStore(TaskStore, EventLog, TaskStateProvider, OrphanedTasks):
         Cancellation: a checkpoint.
         """
         found, finalized_at = await self._state(task_id)
-        return found and (finalized_at is None or self._clock.now() < finalized_at + self._grace)
+        # A difference: the sum would overflow for an end in the last seconds that there are.
+        return found and (finalized_at is None or self._clock.now() - finalized_at < self._grace)
 
     async def is_task_finalized(self, task_id: str) -> bool:
         """Tell whether the task is in a terminal state. A row that cannot be read is none; that is logged.
