@@ -114,8 +114,8 @@ async def open_database(
 
     Cancellation: entering is a checkpoint. Leaving is shielded for ``close_timeout``.
     """
-    parsed = parse_url(url)
-    writer, readers = make_engines(parsed, options)
+    # The driver and its dialect are imported there: that reads many files.
+    parsed, writer, readers = await trio.to_thread.run_sync(_engines, url, options)
     database = Database(parsed, writer, readers, options.readers)
     await trio.to_thread.run_sync(partial(prepare_tables, writer, parsed, create=create))
     database.writer.start()
@@ -123,3 +123,8 @@ async def open_database(
         yield database
     finally:
         await database.aclose(close_timeout)
+
+
+def _engines(url: str, options: EngineOptions) -> tuple[URL, Engine, Engine]:
+    parsed = parse_url(url)
+    return parsed, *make_engines(parsed, options)
