@@ -14,6 +14,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, QueuePool
 
+from .silence import bound_mysql, bound_postgresql
+
 __all__ = ["EngineOptions", "make_engines", "parse_url", "passwords_of", "shown"]
 
 _CHOICES = "sqlite:///FILE, postgresql://..., mysql://... or mariadb://..."
@@ -25,6 +27,8 @@ _DRIVERS: Final = {
     "mysql": ("mysql+pymysql", "pymysql", "mysql"),
     "mariadb": ("mariadb+pymysql", "pymysql", "mysql"),
 }
+# How often a process that opens a new SQLite file gives way to others that do the same.
+_SWITCHES: Final = 20
 
 
 @attrs.frozen(kw_only=True)
@@ -131,14 +135,19 @@ def make_engines(url: URL, options: EngineOptions) -> tuple[Engine, Engine]:
         event.listen(writer, "connect", _sqlite_writer(options))
         event.listen(writer, "begin", _begin_immediate)
         event.listen(readers, "connect", _sqlite_reader)
-    elif url.get_backend_name() != "postgresql":
-        for engine in (writer, readers):
+    silence = options.statement_timeout + options.connect_timeout
+    for engine in () if is_sqlite else (writer, readers):
+        if url.get_backend_name() == "postgresql":
+            bound_postgresql(engine, silence)
+        else:
+            bound_mysql(engine, greeting=options.connect_timeout, answers=silence)
             event.listen(engine, "connect", _mysql_session(options))
     return writer, readers
 
 
 def _connect_arguments(url: URL, options: EngineOptions) -> tuple[URL, dict[str, Any]]:
     kind = url.get_backend_name()
+    silence = options.statement_timeout + options.connect_timeout
     if kind == "sqlite":
         # Each connection is used by one thread at a time, not by the one that made it.
         return url, {"timeout": options.lock_timeout, "check_same_thread": False}
@@ -146,9 +155,10 @@ def _connect_arguments(url: URL, options: EngineOptions) -> tuple[URL, dict[str,
         own = url.query.get("options")
         settings = (
             f"-c statement_timeout={_milliseconds(options.statement_timeout)} "
-            f"-c lock_timeout={_milliseconds(options.lock_timeout)}"
+            f"-c lock_timeout={_milliseconds(options.lock_timeout)} "
+            # A connection that broke without the server's notice would hold its rows' locks for hours.
+            f"-c idle_in_transaction_session_timeout={_milliseconds(silence)}"
         )
-        silence = options.statement_timeout + options.connect_timeout
         name = url.query.get("application_name", "trio-a2a")
         return url.difference_update_query(["options", "application_name"]), {
             "options": settings if own is None else f"{settings} {own if isinstance(own, str) else ' '.join(own)}",
@@ -161,9 +171,6 @@ def _connect_arguments(url: URL, options: EngineOptions) -> tuple[URL, dict[str,
     return url, {
         "charset": "utf8mb4",
         "connect_timeout": math.ceil(options.connect_timeout),
-        # The server's own limits end a statement first; these are for a server that does not answer at all.
-        "read_timeout": options.statement_timeout + options.connect_timeout,
-        "write_timeout": options.statement_timeout + options.connect_timeout,
     }
 
 
@@ -171,10 +178,28 @@ def _sqlite_writer(options: EngineOptions) -> Any:
     def prepare(connection: Any, _: Any) -> None:
         # Without the driver's own transactions, which begin too late and not as IMMEDIATE.
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
+        _switch_to_wal(connection)
         connection.execute(f"PRAGMA synchronous = {options.synchronous}")
 
     return prepare
+
+
+def _switch_to_wal(connection: Any) -> None:
+    """Turn on the write-ahead log, which the file then keeps.
+
+    When two do it to a new file at once, one is refused at once and not after the lock's time-out: SQLite sees that
+    they would wait for each other. A transaction does wait, until the other one has done it.
+    """
+    for is_last in (*[False] * _SWITCHES, True):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except connection.OperationalError:
+            if is_last:
+                raise
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        else:
+            return
 
 
 def _sqlite_reader(connection: Any, _: Any) -> None:
@@ -187,9 +212,11 @@ def _begin_immediate(connection: Connection) -> None:
 
 def _mysql_session(options: EngineOptions) -> Any:
     def prepare(connection: Any, _: Any) -> None:
-        # MySQL limits reading statements only, and in another unit.
+        # MySQL limits reading statements only, and in another unit. MariaDB ends a transaction whose client has gone
+        # without its notice, and would hold its rows' locks for hours.
+        silence = math.ceil(options.statement_timeout + options.connect_timeout)
         limit = (
-            f"max_statement_time = {options.statement_timeout}"
+            f"max_statement_time = {options.statement_timeout}, idle_transaction_timeout = {silence}"
             if "mariadb" in connection.get_server_info().lower()
             else f"max_execution_time = {_milliseconds(options.statement_timeout)}"
         )
