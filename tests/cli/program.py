@@ -37,12 +37,14 @@ def run_json(*arguments: str, status: int = 0, **options: Any) -> list[dict[str,
 
 
 @contextmanager
-def running(*arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+def running(
+    *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """Start the command; it is killed if it is still there at the end of the block."""
     process = subprocess.Popen(
         [*COMMAND, *arguments],
         cwd=cwd,
-        env=environment(),
+        env={**environment(), **(env or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -57,5 +59,6 @@ def running(*arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Pop
 
 def environment() -> dict[str, str]:
     """The environment of the command: ours, without what would change what it prints."""
-    kept = {name: value for name, value in os.environ.items() if name not in {"TRIO_A2A_BEARER", "FORCE_COLOR"}}
+    ours = {"TRIO_A2A_BEARER", "TRIO_A2A_STORE", "TRIO_A2A_PUSH_KEY", "FORCE_COLOR"}
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "PYTHONUNBUFFERED": "1"}

@@ -1,5 +1,6 @@
 """The commands and their options; what they do is in a module each, imported when it is run."""
 
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -8,7 +9,7 @@ from typing import Any
 import click
 
 from .lazy import LazyGroup
-from .options import agent_url, connection_options, text as as_text, wait_options
+from .options import agent_url, connection_options, read_span, text as as_text, wait_options
 from .program import FAILED, INTERRUPTED, forget_output
 
 __all__ = ["cli"]
@@ -17,6 +18,7 @@ __all__ = ["cli"]
 @click.group(
     cls=LazyGroup,
     lazy={
+        "db": ("db_commands:db", "Look after the database that tasks are kept in."),
         "push": ("push_commands:push", "List, add and remove webhooks of a task."),
         "task": ("task_commands:task", "Get, list, cancel and watch tasks."),
     },
@@ -143,18 +145,53 @@ def doctor(url: str, no_send: bool, strict: bool, wait: float, **connection: Any
     type=click.FloatRange(min=0),
     help="Seconds for running requests to end.",
 )
-def serve(target: str, host: str, port: int, url: str | None, grace: float) -> None:
+@click.option(
+    "--store",
+    metavar="URL",
+    envvar="TRIO_A2A_STORE",
+    show_envvar=True,
+    help="The database to keep tasks in: sqlite:///FILE, postgresql://..., mysql://... or mariadb://...",
+)
+@click.option(
+    "--grace-period",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="How long a finished task still takes late events (15).",
+)
+@click.option(
+    "--retention",
+    metavar="SPAN",
+    callback=read_span,
+    help="Delete tasks so long after their end: 12h, 30d. Needs --store.",
+)
+def serve(
+    target: str,
+    host: str,
+    port: int,
+    url: str | None,
+    grace: float,
+    store: str | None,
+    grace_period: float | None,
+    retention: float | None,
+) -> None:
     """Serve the agent AGENT of the module MODULE until SIGINT or SIGTERM.
 
     AGENT is a trio_a2a.Agent, an A2AApp, or an async callable (context, updater), whose card is then made of its name
-    and docstring. Tasks are kept in memory, and are gone when it ends.
+    and docstring. Tasks are kept in memory, and are gone when it ends, unless --store says where to keep them. Webhooks
+    then are in the same database, encrypted with the Fernet key in the environment variable TRIO_A2A_PUSH_KEY; several
+    keys are separated by commas: the first encrypts.
     """
+    if retention is not None and store is None:
+        raise click.UsageError("--retention needs --store: tasks in memory end with the process")
     import trio  # noqa: PLC0415 - imported when it is run
 
-    from .serve import ServeError, run_server  # noqa: PLC0415
+    from .keeping import Keeping, ServeError  # noqa: PLC0415
+    from .serve import run_server  # noqa: PLC0415
 
+    keys = tuple(key.strip() for key in os.environ.get("TRIO_A2A_PUSH_KEY", "").split(",") if key.strip())
+    keeping = Keeping(url=store, grace_period=grace_period, retention=retention, push_keys=keys)
     try:
-        trio.run(run_server, target, host, port, url, grace, strict_exception_groups=True)
+        trio.run(run_server, target, host, port, url, grace, keeping, strict_exception_groups=True)
     except ServeError as exc:
         raise click.ClickException(str(exc)) from exc
 

@@ -11,6 +11,7 @@ __all__ = [
     "STATES",
     "agent_url",
     "connection_options",
+    "read_span",
     "save_option",
     "since_option",
     "state_option",
@@ -31,6 +32,9 @@ STATES = (
     "auth-required",
 )
 """The states of tasks, as they are written on a command line."""
+
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 
@@ -73,6 +77,16 @@ def _read_since(_ctx: click.Context, _param: click.Parameter, value: str | None)
         raise click.BadParameter(
             f"{value!r} is no time: write 2026-01-31, 2026-01-31T12:00 or 2026-01-31T12:00Z"
         ) from None
+
+
+def read_span(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Return the seconds of a span of time, such as ``30d``; a callback for options."""
+    if value is None:
+        return None
+    match = _SPAN.fullmatch(value.strip())
+    if match is None:
+        raise click.BadParameter(f"{value!r} is no span of time: write 90s, 15m, 12h or 30d")
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 agent_url = click.argument("url", metavar="URL", callback=text)

@@ -13,39 +13,44 @@ import trio
 
 from ..server import A2AApp, Agent, Served, serve
 from ..server.agent import agent_of
+from .keeping import Keeping, ServeError, kept
 
 __all__ = ["ServeError", "load_agent", "run_server"]
 
 
-class ServeError(Exception):
-    """The server cannot start; the text is one line for the person who started it."""
-
-
-async def run_server(target: str, host: str, port: int, url: str | None, grace: float) -> None:
+async def run_server(target: str, host: str, port: int, url: str | None, grace: float, keeping: Keeping) -> None:
     """Serve until SIGINT or SIGTERM: the first drains, a second ends at once.
 
     Raises:
-        ServeError: There is no such agent, or the address cannot be listened on.
+        ServeError: There is no such agent, its tasks cannot be kept where they are to be, or the address cannot be
+            listened on.
+        ImportError: An extra is missing; the text names it.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     agent = load_agent(target)
-    failure = None
+    # Around the server: when it ends, it stores what it has accepted.
+    async with kept(agent.agent if isinstance(agent, A2AApp) else agent, keeping) as where:
+        failure = await _serve_until_signal(agent, where, host=host, port=port, url=url, grace=grace)
+    if failure is not None:
+        raise ServeError(failure)
+
+
+async def _serve_until_signal(agent: Agent | A2AApp, where: str, **options: Any) -> str | None:
+    """Serve; return why the server could not start."""
+    failure: str | None = None
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             try:
-                served: Served = await nursery.start(
-                    partial(_serve_alone, nursery.cancel_scope, agent, host=host, port=port, url=url, grace=grace)
-                )
+                served: Served = await nursery.start(partial(_serve_alone, nursery.cancel_scope, agent, **options))
             except OSError as exc:
                 failure = exc.strerror or str(exc)
             else:
-                click.echo(f"serving at {served.url} (tasks are kept in memory); Ctrl-C ends it")
+                click.echo(f"serving at {served.url} (tasks are kept {where}); Ctrl-C ends it")
                 await anext(signals)
                 served.shutdown()
                 await anext(signals)
                 nursery.cancel_scope.cancel(reason="a second signal")
-    if failure is not None:
-        raise ServeError(failure)
+    return failure
 
 
 async def _serve_alone(

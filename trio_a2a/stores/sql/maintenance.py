@@ -60,12 +60,14 @@ def _call(url: str, work: Callable[[Connection], T], *, writes: bool, any_versio
         check_file(parsed)
     engine = make_engines(parsed, options)[0 if writes else 1]
     faults = Faults(engine)
+    what = "the database cannot be opened"
     try:
         with engine.connect() as connection:
+            what = "the database failed"
             if not any_version:
                 require_version(connection, parsed)
             return work(connection)
     except faults.any as error:
-        raise faults.store_error("the database failed", error) from None
+        raise faults.store_error(what, error) from None
     finally:
         engine.dispose()
