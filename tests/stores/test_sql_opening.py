@@ -46,6 +46,9 @@ async def test_what_is_no_url_of_a_supported_database_is_refused_with_the_choice
         ("statement_timeout", float("inf")),
         ("lock_timeout", -1),
         ("synchronous", "OFF"),
+        ("lease", 0),
+        ("lease", float("inf")),
+        ("on_orphan", "forget"),
     ],
 )
 @within(30)

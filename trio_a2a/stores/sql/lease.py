@@ -54,6 +54,7 @@ class Lease:
         self._length = timedelta(seconds=seconds)
         self._interval = seconds / _RENEWALS
         self._looks_out = looks_out
+        self._renew_at = math.inf
         self._orphans = trio.Event()
         # What was left behind before this process began has still to be looked for.
         self._orphans.set()
@@ -79,16 +80,16 @@ class Lease:
 
         Cancellation: a checkpoint; the row may then be there or not.
         """
+        self._renew_at = trio.current_time() + self._interval
         instants = self._instants()
         await self._database.writer.do(lambda connection: register(connection, self._process_id, **instants))
 
     async def keep(self) -> None:
         """Renew the lease until cancelled."""
-        renew_at = trio.current_time() + self._interval
         while True:
-            await trio.sleep_until(min(renew_at, await self._next_look()))
-            if trio.current_time() >= renew_at:
-                renew_at = await self._renew()
+            await trio.sleep_until(min(self._renew_at, await self._next_look()))
+            if trio.current_time() >= self._renew_at:
+                self._renew_at = await self._renew()
 
     async def end(self, timeout: float) -> None:
         """Remove the row; otherwise it expires.
@@ -131,7 +132,7 @@ class Lease:
         """Look for orphans; return when there may be more, on Trio's clock, if that is before the next renewal."""
         if not self._looks_out:
             return math.inf
-        now = self._clock.now()
+        looked_at, now = trio.current_time(), self._clock.now()
         try:
             outlook = await self._database.read(look_out, self._process_id, to_micros(now))
         except StoreError as error:
@@ -142,7 +143,7 @@ class Lease:
         if outlook.next_expiry is None:
             return math.inf
         left = (from_micros(outlook.next_expiry) - now).total_seconds()
-        return trio.current_time() + max(left, _SHORTEST_WAIT)
+        return looked_at + max(left, _SHORTEST_WAIT)
 
 
 @asynccontextmanager
