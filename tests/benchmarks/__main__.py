@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from .harness import BenchmarkError, Result, measure, prepare
+from .harness import BenchmarkError, Result, UnavailableError, measure, prepare
 from .report import samples, table
 from .rows import ROWS
 
@@ -36,6 +36,8 @@ def main() -> int:
     for row in rows:
         try:
             results.append(measure(row, quick=options.quick, tell=_tell))
+        except UnavailableError as reason:
+            _tell(f"{row.label}: left out, {reason}")
         except BenchmarkError as error:
             failures += 1
             _tell(f"{row.label}: {error}")

@@ -16,8 +16,11 @@ from statistics import median
 from typing import Any
 
 import attrs
+import pytest
 
-from .rows import CLIENT, CONTENDERS, SERVER_REQUIREMENT, Comparison, Contender, Number, Row
+from tests.stores.databases import database
+
+from .rows import CLIENT, CONTENDERS, SDK_EXTRAS, SERVER_REQUIREMENT, Comparison, Contender, Number, Row
 
 ROOT = Path(__file__).parents[2]
 _SDK_ENVIRONMENT = ROOT / ".bench-venv"
@@ -31,6 +34,10 @@ _END_SECONDS = 10
 
 class BenchmarkError(Exception):
     """A contender could not be run; the text is for the person at the terminal."""
+
+
+class UnavailableError(Exception):
+    """There is no database server, and none is required; the text is for the person at the terminal."""
 
 
 @attrs.frozen
@@ -74,15 +81,20 @@ def measure(row: Row, *, quick: bool, tell: Callable[[str], None]) -> Result:
 
     Raises:
         BenchmarkError: One of them failed.
+        UnavailableError: The row's database server does not answer.
     """
-    job = {**row.job, **(row.quick if quick else {}), "cpu": _processor()}
+    job = {"cpu": _processor(), **row.job, **(row.quick if quick else {})}
     samples: dict[str, dict[str, list[float]]] = {name: {} for name in row.contenders}
     turns = 1 if quick else row.turns
     for turn in range(turns):
         tell(f"{row.label}: turn {turn + 1} of {turns}")
-        for name in row.contenders:
-            for metric, value in _run(CONTENDERS[name], job).items():
-                samples[name].setdefault(metric, []).append(value)
+        # What one contender leaves in the folder another one may need.
+        with tempfile.TemporaryDirectory(prefix="trio-a2a-benchmark-") as folder:
+            for name in row.contenders:
+                with _database(CONTENDERS[name], job, folder) as its_job:
+                    numbers = _run(CONTENDERS[name], its_job)
+                for metric, value in numbers.items():
+                    samples[name].setdefault(metric, []).append(value)
     return Result(row, job, samples)
 
 
@@ -94,6 +106,22 @@ def _processor() -> int | None:
 def client_processor() -> int | None:
     """Return the processor of the HTTP rows' client; another one than the servers', if there is one."""
     return min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+@contextmanager
+def _database(contender: Contender, job: Mapping[str, Any], folder: str) -> Iterator[Mapping[str, Any]]:
+    """Give a contender of a row with a database a new one of its own; the value is its job."""
+    kind = contender.options.get("database", job.get("database", "memory"))
+    if kind == "memory":
+        yield {**job, "folder": folder}
+        return
+    try:
+        with database(kind, Path(folder)) as url:
+            yield {**job, "folder": folder, "url": url}
+    except pytest.skip.Exception as reason:
+        raise UnavailableError(str(reason)) from None
+    except pytest.fail.Exception as reason:
+        raise BenchmarkError(str(reason)) from None
 
 
 def _run(contender: Contender, job: Mapping[str, Any]) -> dict[str, float]:
@@ -190,7 +218,7 @@ def prepare(rows: Sequence[Row], tell: Callable[[str], None]) -> None:
         return
     requirement = sdk_requirement()
     # The stamp is written last: without it, or with another one, the environment is made anew.
-    stamp = f"{requirement} {SERVER_REQUIREMENT} on {sys.version.split()[0]}\n"
+    stamp = f"{requirement} {SDK_EXTRAS} {SERVER_REQUIREMENT} on {sys.version.split()[0]}\n"
     if _SDK_STAMP.exists() and _SDK_STAMP.read_text() == stamp:
         return
     tell(f"installing {requirement} into {_SDK_ENVIRONMENT.name}")
@@ -205,6 +233,7 @@ def prepare(rows: Sequence[Row], tell: Callable[[str], None]) -> None:
             "--quiet",
             "--disable-pip-version-check",
             requirement,
+            SDK_EXTRAS,
             SERVER_REQUIREMENT,
         ],
     ):
@@ -214,7 +243,7 @@ def prepare(rows: Sequence[Row], tell: Callable[[str], None]) -> None:
             output = _tail(getattr(error, "stderr", None) or str(error))
             raise BenchmarkError(
                 f"{requirement} could not be installed into {_SDK_ENVIRONMENT.name} with venv and pip, which need the "
-                f"package index. Rows without it: flat.\n{output}"
+                f"package index. Rows without it: flat, stores-flat.\n{output}"
             ) from None
     _SDK_STAMP.write_text(stamp)
 

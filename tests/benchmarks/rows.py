@@ -11,6 +11,10 @@ import attrs
 
 OURS, SDK, SDK_UNTRACED, RAW, CODEC = "ours", "a2a-sdk", "a2a-sdk untraced", "raw", "codec"
 SERVED, SDK_SERVED, SDK_TUNED, CONSTANT = "ours served", "a2a-sdk served", "a2a-sdk tuned", "constant"
+STORE, STORE_IN_MEMORY, STORE_RAW, STORE_SDK = "store", "store in memory", "raw inserts", "a2a-sdk store"
+
+SDK_EXTRAS = "a2a-sdk[sqlite,postgresql]"
+"""The drivers of its database store, for the contender that uses it."""
 
 SERVER_REQUIREMENT = "uvicorn[standard]>=0.36"
 """What `a2a-sdk` is served with; the extra is for the contender that uses it."""
@@ -56,6 +60,11 @@ CONTENDERS: Mapping[str, Contender] = {
         options={"loop": "uvloop", "http": "httptools"},
     ),
     CONSTANT: Contender(module="http_constant", serves=True, options={"checks": False}),
+    STORE: Contender(module="store_ours"),
+    STORE_IN_MEMORY: Contender(module="store_ours", options={"database": "memory"}),
+    STORE_RAW: Contender(module="store_raw"),
+    # Its tasks are shorter, because they would take a minute.
+    STORE_SDK: Contender(module="store_sdk", foreign=True, environment=_NO_TRACING, options={"events": 50}),
 }
 
 CLIENT = Contender(module="load")
@@ -265,6 +274,51 @@ def _events(at_least: float | None) -> tuple[Comparison, ...]:
     )
 
 
+def _stores(label: str, database: str, **options: str) -> Row:
+    ours = Number(contender=STORE, metric="events/s")
+
+    def to(other: str, at_least: float | None = None) -> Comparison:
+        under = Number(contender=other, metric="events/s")
+        return Comparison(label=f"events/s: {STORE} / {other}", over=ours, under=under, at_least=at_least)
+
+    return Row(
+        name="stores",
+        label=f"32 tasks in {label}",
+        contenders=(STORE, STORE_RAW, STORE_SDK, STORE_IN_MEMORY),
+        job={"measure": "stores", "database": database, "cpu": None, "tasks": 32, "events": 1000, **options},
+        quick={"events": 200},
+        comparisons=(to(STORE_RAW, 0.5), to(STORE_SDK, 10), to(STORE_IN_MEMORY)),
+    )
+
+
+def _stores_flat(label: str, database: str) -> Row:
+    return Row(
+        name="stores-flat",
+        label=f"event 10,000 of a task in {label}",
+        contenders=(STORE,),
+        job={
+            "measure": "flat",
+            "database": database,
+            "cpu": None,
+            "tasks": 8,
+            "start": 100,
+            "length": 10_000,
+            "window": 100,
+            "windows": 15,
+        },
+        quick={"length": 1000, "windows": 5},
+        comparisons=(
+            Comparison(
+                label="cost of an event: 10,000 / 100",
+                over=Number(contender=STORE, metric="long"),
+                under=Number(contender=STORE, metric="short"),
+                at_most=1.2,
+            ),
+        ),
+        turns=3,
+    )
+
+
 def _codec(what: str, baseline: str, limit: float) -> tuple[Comparison, Comparison]:
     ours = Number(contender=CODEC, metric=what)
     return (
@@ -357,4 +411,10 @@ ROWS = (
     _streams("the same, 5 ms apart", pause=0.005),
     _broadcast("200 subscribers of a task", pause=0, at_least=6),
     _broadcast("the same, 20 ms apart", pause=0.02),
+    _stores("SQLite", "sqlite"),
+    # Here, as in PostgreSQL by default, a commit waits for the disk.
+    _stores("SQLite, FULL", "sqlite", synchronous="FULL"),
+    _stores("PostgreSQL", "postgresql"),
+    _stores_flat("SQLite", "sqlite"),
+    _stores_flat("PostgreSQL", "postgresql"),
 )

@@ -17,7 +17,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.tasks import InMemoryTaskStore
+from a2a.server.tasks import InMemoryTaskStore, TaskStore
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
@@ -90,10 +90,10 @@ class Agent(AgentExecutor):
 class Server:
     """A request handler with its agent, store and call context."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: TaskStore | None = None) -> None:
         self.agent = Agent()
         card = AgentCard(name="agent", version="1", capabilities=AgentCapabilities(streaming=True))
-        self.handler = DefaultRequestHandler(self.agent, InMemoryTaskStore(), card)
+        self.handler = DefaultRequestHandler(self.agent, store if store is not None else InMemoryTaskStore(), card)
         self.context = ServerCallContext()
 
     async def make_task(self, number: int = 0) -> str:
@@ -118,9 +118,9 @@ class Server:
 
 
 @asynccontextmanager
-async def open_server() -> AsyncIterator[Server]:
-    """Open a server, and end all that it started."""
-    server = Server()
+async def open_server(store: TaskStore | None = None) -> AsyncIterator[Server]:
+    """Open a server, and end all that it started; its tasks are in memory if no store is given."""
+    server = Server(store)
     try:
         yield server
     finally:
