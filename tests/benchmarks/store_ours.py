@@ -1,10 +1,15 @@
-"""The worker for this library's stores behind its stream core: agents that await `enqueue`, and nobody who reads."""
+"""The worker for this library's stores: alone, and behind the stream core.
+
+Alone, 32 tasks commit so many changes at a time. Behind the core agents await `enqueue`, nobody reads, and the core
+decides what is one commit.
+"""
 
 import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -12,7 +17,8 @@ from typing import Any
 
 import trio
 
-from trio_a2a.abc import StreamEvent, TaskStore
+from tests.stores.writers import TaskWriter
+from trio_a2a.abc import StreamEvent, TaskChange, TaskStore
 from trio_a2a.stores import InMemoryTaskStore, SqlTaskStore, open_sql_store
 from trio_a2a.streams import MainQueue, QueueManager, open_queue_manager
 from trio_a2a.types import TaskState, TaskStatus, TaskStatusUpdateEvent
@@ -56,53 +62,61 @@ async def open_store(job: Job) -> AsyncIterator[TaskStore]:
             yield store
 
 
-def record_groups(store: SqlTaskStore) -> list[list[Any]]:
-    """Have the store's groups noted as they are written, and return where."""
-    groups: list[list[Any]] = []
+def record_groups(store: SqlTaskStore) -> list[list[tuple[str, int]]]:
+    """Have it noted what is written together, and return where: a group's tasks, with how many events of each."""
+    groups: list[list[tuple[str, int]]] = []
     transactions = store._database.writer._transactions
     carry_out = transactions.carry_out
 
     def noted(group: list[Any]) -> None:
-        groups.append(group)
+        # Nothing of the group is kept: memory that is used again is warm.
+        groups.append(
+            [(part.task_id, part.last - part.expected) for pending in group for part in pending.work.parts.values()]
+        )
         carry_out(group)
 
     transactions.carry_out = noted  # type: ignore[method-assign]
     return groups
 
 
-def write_batches(groups: list[list[Any]], folder: str) -> None:
-    """Leave the rows of the log for the plain program."""
-    batches = [
-        [[*row[:4], row[4].decode(), row[5] and row[5].decode()] for pending in group for row in pending.work.rows]
-        for group in groups
-    ]
-    with (Path(folder) / BATCHES_FILE).open("w", encoding="utf-8") as file:
-        json.dump(batches, file)
-
-
 async def stores(job: Job) -> dict[str, float]:
-    """Write the streams of tasks at the same time, each by an agent that awaits its queue; until all is stored."""
+    """Store the streams of tasks at the same time, until all is stored."""
     count = job["events"]
+    run = partial(run_commits, size=job["commit"]) if job["commit"] else run_agents
     async with open_store(job) as store:
         groups = record_groups(store) if isinstance(store, SqlTaskStore) else []
-        async with open_queue_manager(store) as manager:
-            await run_agents(manager, [stream(task_id(number), count) for number in range(4)])
-            groups.clear()
-            streams = [stream(task_id(number), count) for number in range(4, 4 + job["tasks"])]
-            watch = Stopwatch()
-            await run_agents(manager, streams)
-            rate = watch.rate(count * job["tasks"])
-        if groups:
-            write_batches(groups, job["folder"])
-            return {"events/s": rate, "events/transaction": count * job["tasks"] / len(groups)}
+        await run(store, range(4), count)
+        groups.clear()
+        rate = await run(store, range(4, 4 + job["tasks"]), count)
+    if groups:
+        (Path(job["folder"]) / BATCHES_FILE).write_text(json.dumps(groups), encoding="utf-8")
     return {"events/s": rate}
 
 
-async def run_agents(manager: QueueManager, streams: list[list[StreamEvent]]) -> None:
-    """Run an agent for each stream, to its end."""
+async def run_commits(store: TaskStore, numbers: range, count: int, *, size: int) -> float:
+    """Have the tasks' changes committed so many at a time, as the stream core commits them."""
+    work = []
+    for number in numbers:
+        writer = TaskWriter(task_id(number))
+        changes = [writer.change(event) for event in stream(task_id(number), count)]
+        work.append([changes[first : first + size] for first in range(0, count, size)])
 
-    async def agent(events: list[StreamEvent]) -> None:
-        task = events[0].task_id if isinstance(events[0], TaskStatusUpdateEvent) else events[0].id  # type: ignore[union-attr]
+    async def commit_all(commits: list[list[TaskChange]]) -> None:
+        for changes in commits:
+            await store.commit(changes)
+
+    watch = Stopwatch()
+    async with trio.open_nursery() as nursery:
+        for commits in work:
+            nursery.start_soon(commit_all, commits)
+    return watch.rate(len(numbers) * count)
+
+
+async def run_agents(store: TaskStore, numbers: range, count: int) -> float:
+    """Have agents send the tasks' events through the stream core."""
+    streams = {task_id(number): stream(task_id(number), count) for number in numbers}
+
+    async def agent(manager: QueueManager, task: str, events: list[StreamEvent]) -> None:
         await manager.enqueue(task, events[0])
         queue = manager.get(task)
         assert queue is not None
@@ -110,9 +124,12 @@ async def run_agents(manager: QueueManager, streams: list[list[StreamEvent]]) ->
             await queue.enqueue(event)
         await queue.flush()
 
-    async with trio.open_nursery() as agents:
-        for events in streams:
-            agents.start_soon(agent, events)
+    async with open_queue_manager(store) as manager:
+        watch = Stopwatch()
+        async with trio.open_nursery() as agents:
+            for task, events in streams.items():
+                agents.start_soon(agent, manager, task, events)
+        return watch.rate(len(numbers) * count)
 
 
 # ------------------------------------------------------------------------------------------------------- flat or not

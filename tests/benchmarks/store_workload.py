@@ -7,8 +7,6 @@ waiting for it is what a group of commits is there to shorten. For the same reas
 """
 
 import time
-from collections.abc import Sequence
-from typing import Any
 
 from .workload import CHUNKS, settle
 
@@ -49,8 +47,6 @@ class Stopwatch:
         return count / (time.perf_counter() - self._started)
 
 
-Batches = Sequence[Sequence[Any]]
-"""The rows of the log, in the transactions that they were written in; in a file, bytes are text."""
-
 BATCHES_FILE = "batches.json"
-"""Where the worker of this library leaves them for the plain program, in the folder of their turn."""
+"""Where the worker of this library leaves, in the folder of their turn, what the plain program is to write in the same
+transactions: for each of them the tasks, with how many events of each there were."""
