@@ -30,6 +30,9 @@ _DRIVERS: Final = {
 # How often a process that opens a new SQLite file gives way to others that do the same.
 _SWITCHES: Final = 20
 
+# The writer has five kinds of statements, each for 36 different numbers of rows; the driver's own limit is 128.
+_SQLITE_STATEMENTS: Final = 256
+
 
 @attrs.frozen(kw_only=True)
 class EngineOptions:
@@ -150,7 +153,11 @@ def _connect_arguments(url: URL, options: EngineOptions) -> tuple[URL, dict[str,
     silence = options.statement_timeout + options.connect_timeout
     if kind == "sqlite":
         # Each connection is used by one thread at a time, not by the one that made it.
-        return url, {"timeout": options.lock_timeout, "check_same_thread": False}
+        return url, {
+            "timeout": options.lock_timeout,
+            "check_same_thread": False,
+            "cached_statements": _SQLITE_STATEMENTS,
+        }
     if kind == "postgresql":
         own = url.query.get("options")
         settings = (

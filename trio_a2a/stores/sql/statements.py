@@ -140,11 +140,16 @@ class Statements(ABC):
     ) -> Callable[[], int]: ...
 
 
-def _powers(rows: Sequence[tuple[Any, ...]], largest: int) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Cut rows into pieces whose lengths are powers of two, so that few different statements are to be prepared."""
+def _pieces_of(rows: Sequence[tuple[Any, ...]], largest: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """Cut rows into few pieces of few different lengths, so that few statements are to be prepared and executed.
+
+    A length has three binary digits and then zeros: there are 36 of them up to 1024, and three pieces are enough for
+    most numbers of rows below that.
+    """
     start, left = 0, len(rows)
     while left:
-        size = min(largest, 1 << (left.bit_length() - 1))
+        zeros = max(0, left.bit_length() - 3)
+        size = min(largest, left >> zeros << zeros)
         yield rows[start : start + size]
         start, left = start + size, left - size
 
@@ -161,14 +166,14 @@ class _Sqlite(Statements):
     def _insert(
         self, connection: Any, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], suffix: str = ""
     ) -> None:
-        for piece in _powers(rows, self._ROWS):
+        for piece in _pieces_of(rows, self._ROWS):
             connection.execute(_sqlite_insert(table, tuple(columns), suffix, len(piece)), _flat(piece))
 
     def _update(
         self, connection: Any, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], changes: dict[str, str]
     ) -> Callable[[], int]:
         count = 0
-        for piece in _powers(rows, self._ROWS):
+        for piece in _pieces_of(rows, self._ROWS):
             text = _sqlite_update(tuple(columns), tuple(changes.items()), len(piece))
             count += connection.execute(text, _flat(piece)).rowcount
         return lambda: count
