@@ -22,7 +22,7 @@ def imported(*arguments: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("send",), ("card",), ("doctor",), ("serve",), ("task",), ("task", "list"), ("push", "add")],
+    [(), ("send",), ("card",), ("doctor",), ("serve",), ("task",), ("task", "list"), ("push", "add"), ("db", "prune")],
     ids=" ".join,
 )
 def test_help_imports_neither_trio_nor_the_rest_of_the_package(arguments):
@@ -35,6 +35,7 @@ def test_help_imports_neither_trio_nor_the_rest_of_the_package(arguments):
         "trio_a2a.cli",
         "trio_a2a.cli.program",
         "trio_a2a.cli.commands",
+        "trio_a2a.cli.db_commands",
         "trio_a2a.cli.lazy",
         "trio_a2a.cli.options",
         "trio_a2a.cli.push_commands",
@@ -44,7 +45,11 @@ def test_help_imports_neither_trio_nor_the_rest_of_the_package(arguments):
 
 def test_the_list_of_commands_imports_no_group():
     """A group may need an extra, or be slow to import."""
-    assert not imported("--help") & {"trio_a2a.cli.push_commands", "trio_a2a.cli.task_commands"}
+    assert not imported("--help") & {
+        "trio_a2a.cli.db_commands",
+        "trio_a2a.cli.push_commands",
+        "trio_a2a.cli.task_commands",
+    }
 
 
 def test_help_imports_fewer_modules_than_trio_and_click_do():
@@ -60,7 +65,7 @@ def test_every_command_is_listed_with_what_it_does():
 
     assert result.returncode == 0
     listed = {line.split()[0]: line for line in result.stdout.splitlines() if line.startswith("  ") and line.split()}
-    assert {"card", "demo", "doctor", "push", "send", "serve", "task"} <= set(listed)
+    assert {"card", "db", "demo", "doctor", "push", "send", "serve", "task"} <= set(listed)
     assert "watch" in listed["task"]
 
 

@@ -8,17 +8,20 @@ credentials. It is built on the public API only, like any user's program.
 """
 
 import argparse
+import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
 import attrs
 import trio
 
 from trio_a2a import Agent, AgentCard, Part, RequestContext, TaskUpdater, agent_card, serve
-from trio_a2a.errors import InternalError
-from trio_a2a.stores import InMemoryPushConfigStore
+from trio_a2a.abc import PushConfigStore, TaskStore
+from trio_a2a.errors import InternalError, StoreError
+from trio_a2a.stores import InMemoryPushConfigStore, InMemoryTaskStore, open_sql_push_config_store, open_sql_store
 from trio_a2a.types import AgentCapabilities, AgentExtension, AgentSkill
 
 Behaviour = Callable[[RequestContext, TaskUpdater], Awaitable[None]]
@@ -139,7 +142,18 @@ def make_card(*, capable: bool, required_extension: str | None) -> AgentCard:
     return attrs.evolve(card, capabilities=capabilities)
 
 
-def make_agent(arguments: argparse.Namespace) -> Agent:
+@asynccontextmanager
+async def open_stores(url: str | None) -> AsyncIterator[tuple[TaskStore, PushConfigStore]]:
+    """Open the stores: a database's, or in memory."""
+    if url is None:
+        yield InMemoryTaskStore(), InMemoryPushConfigStore()
+        return
+    key = os.environ.get("TRIO_A2A_PUSH_KEY")
+    async with open_sql_store(url) as tasks, open_sql_push_config_store(url, encryption_key=key) as configs:
+        yield tasks, configs
+
+
+def make_agent(arguments: argparse.Namespace, tasks: TaskStore, configs: PushConfigStore) -> Agent:
     """Return the agent that the arguments describe."""
     capable = arguments.capabilities == "all"
     card = make_card(capable=capable, required_extension=arguments.require_extension)
@@ -147,7 +161,8 @@ def make_agent(arguments: argparse.Namespace) -> Agent:
     return Agent(
         card,
         conform,
-        push=InMemoryPushConfigStore() if capable else None,
+        store=tasks,
+        push=configs if capable else None,
         extended_card=attrs.evolve(card, skills=(*card.skills, extended)) if capable else None,
         error_table=arguments.error_table,
     )
@@ -155,11 +170,15 @@ def make_agent(arguments: argparse.Namespace) -> Agent:
 
 async def run(arguments: argparse.Namespace) -> None:
     """Serve the agent until it is told to end."""
+    async with open_stores(arguments.store) as stores:
+        await serve_until_signal(make_agent(arguments, *stores), arguments)
+
+
+async def serve_until_signal(agent: Agent, arguments: argparse.Namespace) -> None:
+    """Serve the agent until the program is told to end."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
-            served = await nursery.start(
-                partial(serve, make_agent(arguments), host=arguments.host, port=arguments.port, grace=GRACE)
-            )
+            served = await nursery.start(partial(serve, agent, host=arguments.host, port=arguments.port, grace=GRACE))
             sys.stdout.write(f"{served.url}\n")
             sys.stdout.flush()
             await anext(signals)
@@ -175,12 +194,13 @@ def main() -> int:
     parser.add_argument("--capabilities", choices=("all", "none"), default="all", help="default: %(default)s")
     parser.add_argument("--require-extension", metavar="URI", help="an extension that callers must activate")
     parser.add_argument("--error-table", choices=("1.0.0", "1.0.1"), default="1.0.1", help="default: %(default)s")
-    parser.add_argument("--store", metavar="URL", help="not in this version: tasks are kept in memory")
+    parser.add_argument("--store", metavar="URL", help="a database; by default tasks are kept in memory")
     arguments = parser.parse_args()
-    if arguments.store is not None:
-        sys.stderr.write("--store: this version of trio_a2a keeps tasks in memory only; leave it out\n")
+    try:
+        trio.run(run, arguments)
+    except (StoreError, ValueError) as exc:
+        sys.stderr.write(f"--store: {exc}\n")
         return 2
-    trio.run(run, arguments)
     return 0
 
 

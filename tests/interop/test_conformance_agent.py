@@ -179,12 +179,20 @@ class Mode:
     arguments: tuple[str, ...]
     headers: dict[str, str]
     capable: bool = True
+    complains: str = ""
 
 
 ALL = Mode("all", (), {"a2a-version": "1.0"})
 NONE = Mode("none", ("--capabilities", "none"), {"a2a-version": "1.0"}, capable=False)
 REQUIRED = Mode("extension", ("--require-extension", EXTENSION), {"a2a-version": "1.0", "a2a-extensions": EXTENSION})
-MODES = (ALL, NONE, REQUIRED)
+# With tasks, and webhooks without encryption, in a database.
+STORED = Mode(
+    "stored",
+    ("--store", "sqlite:///{folder}/tasks.db"),
+    {"a2a-version": "1.0"},
+    complains="push configurations are stored without encryption: no encryption_key was given\n",
+)
+MODES = (ALL, NONE, REQUIRED, STORED)
 
 
 def conformance_agent(*arguments: str, **options: Any) -> Any:
@@ -193,10 +201,15 @@ def conformance_agent(*arguments: str, **options: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def urls() -> Iterator[dict[str, str]]:
+def urls(tmp_path_factory) -> Iterator[dict[str, str]]:
     """The URL of the program in each mode."""
+    folder = tmp_path_factory.mktemp("store")
     with ExitStack() as stack:
-        yield {mode.name: stack.enter_context(conformance_agent(*mode.arguments))[0] for mode in MODES}
+        found = {}
+        for mode in MODES:
+            arguments = [argument.format(folder=folder) for argument in mode.arguments]
+            found[mode.name] = stack.enter_context(conformance_agent(*arguments, complains=mode.complains))[0]
+        yield found
 
 
 def case_id(case: tuple[Mode, str]) -> str:
@@ -215,7 +228,7 @@ async def driver(request, urls):
         yield driver
 
 
-@pytest.fixture(**cases(ALL, REQUIRED))
+@pytest.fixture(**cases(ALL, REQUIRED, STORED))
 async def capable(request, urls):
     """A caller in the modes with capabilities."""
     mode, binding = request.param
@@ -928,7 +941,7 @@ async def test_every_operation_is_served(driver):
 
 
 @shows("b.5 cancel", "b.5 subscribe")
-@pytest.mark.parametrize("mode", [ALL, REQUIRED], ids=lambda mode: mode.name)
+@pytest.mark.parametrize("mode", [ALL, REQUIRED, STORED], ids=lambda mode: mode.name)
 @within(DEADLINE)
 async def test_http_json_takes_an_empty_body_and_subscribes_with_either_verb(urls, mode):
     async with open_driver(urls[mode.name], "HTTP+JSON", mode.headers) as driver:
@@ -1031,9 +1044,23 @@ async def test_the_statuses_are_those_of_the_version_that_is_asked_for(table, st
     assert (cancel.status, plain.status) == statuses
 
 
-def test_a_store_is_no_part_of_this_version():
+@within(DEADLINE)
+async def test_tasks_in_a_database_are_there_after_a_restart(tmp_path):
+    store = ("--store", f"sqlite:///{tmp_path / 'tasks.db'}")
+    with conformance_agent(*store, complains=STORED.complains) as (url, _):
+        async with open_driver(url, "JSONRPC", ALL.headers) as driver:
+            task = await driver.task("tck-artifact-data")
+    with conformance_agent(*store, complains=STORED.complains) as (url, _):
+        async with open_driver(url, "JSONRPC", ALL.headers) as driver:
+            assert await driver.get(task["id"]) == task
+
+
+@pytest.mark.parametrize(
+    ("url", "says"), [("tasks.db", "use sqlite:///FILE"), ("sqlite:////nowhere/at/all.db", "cannot be opened")]
+)
+def test_a_store_that_cannot_be_opened_is_one_line_and_exit_status_2(url, says):
     done = subprocess.run(
-        [sys.executable, PROGRAM, "--store", "sqlite:///tasks.db"],
+        [sys.executable, PROGRAM, "--store", url],
         capture_output=True,
         text=True,
         env=ENVIRONMENT,
@@ -1044,6 +1071,7 @@ def test_a_store_is_no_part_of_this_version():
     assert not done.stdout
     assert len(done.stderr.splitlines()) == 1
     assert "--store" in done.stderr
+    assert says in done.stderr
 
 
 # ------------------------------------------------------------------------------------------------------ nothing is left
