@@ -136,6 +136,8 @@ class Transactions:
                 uncertain = uncertain or error.committing
                 if is_last or (uncertain and not pending.repeatable):
                     raise self._faults.store_error("the connection to the database was lost", _cause(error)) from None
+            except _UnreachableError:
+                raise  # of the whole group, not of this piece of work
             except Exception as error:  # boundary of one piece of work: it fails alone
                 if is_last or not self._faults.is_retryable(error):
                     if uncertain and isinstance(work, PreparedCommit) and self._has_happened(work):
