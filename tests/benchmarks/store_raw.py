@@ -21,6 +21,7 @@ from sqlalchemy import create_engine, make_url
 
 from tests.stores.writers import TaskWriter
 from trio_a2a.stores.sql.commit import prepare, write
+from trio_a2a.stores.sql.schedule import SnapshotSchedule
 from trio_a2a.stores.sql.schema import events, metadata, snapshots, tasks
 
 from .store_ours import stream
@@ -94,13 +95,15 @@ def transactions(job: Job) -> list[list[Many]]:
     groups = json.loads((Path(job["folder"]) / BATCHES_FILE).read_text(encoding="utf-8"))
     left = {task_id(number): iter(stream(task_id(number), job["events"])) for number in range(4, 4 + job["tasks"])}
     writers = {task: TaskWriter(task) for task in left}
+    schedule = SnapshotSchedule()
     made: list[list[Many]] = []
     for number, group in enumerate(groups):
         recorder: Any = Recorder()
         commits = []
         for task, count in group:
             changes = [writers[task].change(next(left[task])) for _ in range(count)]
-            commits.append(prepare(changes, now=1_760_000_000_000_000 + number, runner="runner", statements=recorder))
+            now = 1_760_000_000_000_000 + number
+            commits.append(prepare(changes, now=now, runner="runner", statements=recorder, schedule=schedule))
         write(None, commits, recorder)
         made.append(recorder.rows)
     assert not any(True for events in left.values() for _ in events)

@@ -11,6 +11,8 @@ unset, save in ``Part.data`` and inside Structs; of equal keys the last wins. Wh
 REQUIRED or has presence. NaN, infinity, integers past 64 bits and lone surrogates are refused in both directions.
 """
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -69,6 +71,14 @@ converter: Final = _converter(strict=True)
 _tolerant: Final = _converter(strict=False)
 
 
+@cache
+def _writer(cls: type[Any]) -> Callable[[Any], Any]:
+    """Return the converter's function for a class; found once, because every event is written."""
+    if not (_is_value(cls) or _is_enum(cls)):
+        raise TypeError(f"to_json writes the values of trio_a2a.types, got {cls.__name__}")
+    return converter.get_unstructure_hook(cls)
+
+
 def to_json(value: Any) -> bytes:
     """Write a value as JSON.
 
@@ -81,10 +91,9 @@ def to_json(value: Any) -> bytes:
             lone surrogate. The text names the place.
     """
     cls = value.__class__
-    if not (_is_value(cls) or _is_enum(cls)):
-        raise TypeError(f"to_json writes the values of trio_a2a.types, got {cls.__name__}")
+    write = _writer(cls)
     try:
-        text = orjson.dumps(converter.unstructure(value, cls))
+        text = orjson.dumps(write(value))
     except orjson.JSONEncodeError:
         text = None
     # orjson writes NaN and infinity as null. A null is rare (a value's own unset members are left out), so only a

@@ -2,19 +2,14 @@
 
 Making ready happens on Trio's thread: the events are encoded there, so that one that cannot be is refused at once and
 alone, and so that encoding one commit goes on while the writer waits for the database with another. Snapshots are
-encoded by the writer: each may be as large as the task.
-
-A snapshot is taken when a task ends, and each time that it has four times as many events as at the one before. Thus all
-snapshots on the way are together no more than a third larger than the last of them: what they add to an event does not
-grow with the task, as it would with one every so many events. Reading folds at most three times as many events as the
-snapshot holds; a task that is over is read from its snapshot.
+encoded by the writer: each may be as large as the task. When there is one is decided in `schedule`.
 
 Columns that listings and the state provider look at come from the events, not from the snapshot, which would have to be
 built: the SQL of `statements.Restate` follows the rules of the reducer.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import attrs
 from sqlalchemy import Connection, select
@@ -23,15 +18,11 @@ from ...abc import TaskChange
 from ...errors import TaskConflictError, TaskTakenOverError
 from ...types import Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
 from .rows import check_complete, check_key, context_key, encode_value, is_key, kind_of, position_of
+from .schedule import SnapshotSchedule
 from .schema import NO_POSITION, events, tasks
 from .statements import Advance, EventRow, NewSnapshot, NewTask, Restate, Statements
 
 __all__ = ["PreparedCommit", "StaleError", "conflict_of", "prepare", "was_written", "write"]
-
-# Below it a task is read from its events alone.
-_FIRST_SNAPSHOT: Final = 64
-# Enough for any task; each is four times the one before.
-_SNAPSHOTS: Final = frozenset(_FIRST_SNAPSHOT << (2 * step) for step in range(28))
 
 
 class StaleError(Exception):
@@ -80,7 +71,9 @@ class PreparedCommit:
     last_task_id: str
 
 
-def prepare(changes: Sequence[TaskChange], *, now: int, runner: str, statements: Statements) -> PreparedCommit:
+def prepare(
+    changes: Sequence[TaskChange], *, now: int, runner: str, statements: Statements, schedule: SnapshotSchedule
+) -> PreparedCommit:
     """Encode a commit's events and add up what they do to each task.
 
     Args:
@@ -88,6 +81,7 @@ def prepare(changes: Sequence[TaskChange], *, now: int, runner: str, statements:
         now: The instant of the commit, in microseconds.
         runner: The process's id.
         statements: The database's dialect.
+        schedule: Tells when a snapshot is due.
 
     Raises:
         TaskSerializationError: An event or an id cannot be stored.
@@ -97,26 +91,28 @@ def prepare(changes: Sequence[TaskChange], *, now: int, runner: str, statements:
     rows: list[EventRow] = []
     size = 0
     key = statements.key
+    part: _Part | None = None
     for change in changes:
-        task_id, sequence = change.task_id, change.sequence
-        part = parts.get(task_id)
-        if part is None:
-            part = parts[task_id] = _part(change, key(task_id) if is_key(task_id) else None)
+        task_id, sequence, event, message = change.task_id, change.sequence, change.event, change.message
+        if part is None or part.task_id != task_id:
+            part = parts.get(task_id)
+            if part is None:
+                part = parts[task_id] = _part(change, key(task_id) if is_key(task_id) else None)
         if sequence != part.last + 1 or sequence < 1:
             raise TaskConflictError(f"event {sequence} cannot follow event {part.last}", task_id=task_id)
         part.last = sequence
-        event = change.event
-        if event.__class__ is not TaskArtifactUpdateEvent:
-            _report(part, change, now)
-        if part.snapshot is not None or sequence in _SNAPSHOTS:
+        is_due = schedule.after_event(task_id, sequence)
+        if event.__class__ is not TaskArtifactUpdateEvent and isinstance(event, (Task, TaskStatusUpdateEvent)):
+            _report(part, event, now)
+            is_due = schedule.after_status(task_id, sequence, event.status.state) or is_due
+        if is_due or part.snapshot is not None:
             # From there on the last change of the commit: its snapshot is as near to the end of the log.
             part.snapshot = change
-        kind = key(kind_of(event, task_id))
-        check_complete(event, change.message, task_id)
+        check_complete(event, message, task_id)
         body = encode_value(event, task_id)
-        message = None if change.message is None else encode_value(change.message, task_id)
         size += len(body)
-        rows.append((part.key, sequence, now, kind, body, message))
+        kind = key(kind_of(event, task_id))
+        rows.append((part.key, sequence, now, kind, body, None if message is None else encode_value(message, task_id)))
     return PreparedCommit(parts, rows, now, runner, size, changes[-1].task_id)
 
 
@@ -138,11 +134,8 @@ def _part(change: TaskChange, key: Any) -> _Part:
     return part
 
 
-def _report(part: _Part, change: TaskChange, now: int) -> None:
+def _report(part: _Part, event: Task | TaskStatusUpdateEvent, now: int) -> None:
     """Apply a status to what the commit does to its task's row."""
-    event = change.event
-    if not isinstance(event, (Task, TaskStatusUpdateEvent)):
-        return
     if part.finalized_at is None:
         part.state = event.status.state
         part.position = position_of(event.status.timestamp)
@@ -151,7 +144,6 @@ def _report(part: _Part, change: TaskChange, now: int) -> None:
             part.replaces_context = part.replaces_context or isinstance(event, Task)
     if event.status.state.is_final:
         part.finalized_at = part.finalized_at or now
-        part.snapshot = change
 
 
 def write(connection: Any, commits: Sequence[PreparedCommit], statements: Statements) -> None:

@@ -35,6 +35,7 @@ from .orphans import Candidate, claim, find_orphans
 from .reading import read_events, read_state, read_task
 from .retention import DEFAULT_BATCH, DEFAULT_SHARE, Pruned, check_retention, count_due, ends_before, keep_pruned, prune
 from .rows import is_key, state_of
+from .schedule import SnapshotSchedule
 from .schema import events, from_micros, snapshots, tasks, to_micros
 
 __all__ = ["SqlTaskStore", "open_sql_store"]
@@ -82,6 +83,7 @@ class SqlTaskStore(TaskStore, EventLog, TaskStateProvider, OrphanedTasks):
         self._unsettled: tuple[Candidate, ...] = ()
         self._grace = timedelta(seconds=grace_period)
         self._clock = clock
+        self._schedule = SnapshotSchedule()
         # Total, when it was counted on Trio's clock, and how long that took.
         self._totals: dict[Filters, tuple[int, float, float]] = {}
 
@@ -116,7 +118,13 @@ class SqlTaskStore(TaskStore, EventLog, TaskStateProvider, OrphanedTasks):
             await trio.lowlevel.checkpoint()
             return
         now = to_micros(self._clock.now())
-        prepared = prepare(changes, now=now, runner=self.process_id, statements=self._database.statements)
+        prepared = prepare(
+            changes,
+            now=now,
+            runner=self.process_id,
+            statements=self._database.statements,
+            schedule=self._schedule,
+        )
         await self._database.writer.commit(prepared)
 
     async def delete(self, task_id: str) -> None:
