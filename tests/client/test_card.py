@@ -30,11 +30,12 @@ from trio_a2a.client import (
 from trio_a2a.client.card_resolver import MAX_REDIRECTS, CardResolver, _may_have_credentials
 from trio_a2a.client.http import HttpAnswer
 from trio_a2a.client.interfaces import choose_interfaces
+from trio_a2a.client.transports.jsonrpc import JsonRpcTransport
 from trio_a2a.clock import TrioClock
 from trio_a2a.errors import AuthenticationError
 from trio_a2a.server import A2AApp
-from trio_a2a.types import AgentInterface
-from trio_a2a.wire import to_json
+from trio_a2a.types import AgentCard, AgentInterface
+from trio_a2a.wire import from_dict, to_json
 from trio_a2a.wire.signing import InvalidCardSignatureError, UnsignedCardError, sign_card
 
 ALL = ("JSONRPC", "HTTP+JSON", "GRPC")
@@ -143,7 +144,19 @@ def test_a_card_lies_below_the_agent_s_url_unless_it_is_named(url, expected):
     assert card_url(url) == expected
 
 
-@pytest.mark.parametrize("url", ["", "a.example", "ftp://a.example", "https://", "https://me:secret@a.example"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "a.example",
+        "ftp://a.example",
+        "https://",
+        "https://me:secret@a.example",
+        "http://[bad",
+        "http://a.example:99999",
+        "http://me:secret",
+    ],
+)
 def test_other_urls_are_misuse(url):
     with pytest.raises(ValueError, match="URL"):
         card_url(url)
@@ -214,6 +227,29 @@ async def test_a_redirect_away_from_the_host_is_not_followed(location):
             async with connect(raw.url):
                 pass
         assert len(raw.requests) == 1
+
+
+@within(5)
+@pytest.mark.parametrize("location", ["http://[bad/", "https://127.0.0.1:99999999/", "https://127.0.0.1:x/"])
+async def test_a_redirect_to_what_is_no_url_is_a_fault_of_the_card_s_server(location):
+    async with open_raw(lambda _: http(302, location=location)) as raw:
+        with pytest.raises(CardError, match="no URL"):
+            async with connect(raw.url):
+                pass
+
+
+@within(5)
+@pytest.mark.parametrize("url", ["http://[bad/", "//[x", "http://\N{ACCOUNT OF}.example/", "http://127.0.0.1:99999/"])
+async def test_an_interface_whose_url_is_none_does_not_spoil_the_others(url):
+    good = card_json("/rpc")["supportedInterfaces"]
+    bad = card_json(url)["supportedInterfaces"]
+    async with open_raw(lambda _: answer_json({**card_json("/"), "supportedInterfaces": bad + good})) as raw:
+        async with connect(raw.url) as client:
+            assert client.transport.binding == "JSONRPC"
+            assert isinstance(client.transport, JsonRpcTransport)
+        with pytest.raises(NoUsableInterfaceError, match="its URL is none"):
+            async with connect(from_dict(card_json(url), AgentCard)):
+                pass
 
 
 @within(5)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import trio
+import trio.testing
 
 from tests.client.peers import (
     SSE_END,
@@ -16,6 +17,7 @@ from tests.client.peers import (
     open_raw,
     sse,
 )
+from tests.client.scripted import ScriptedTransport, client_of as client_on
 from tests.deadline import within
 from trio_a2a.client import (
     ConnectionLostError,
@@ -26,7 +28,7 @@ from trio_a2a.client import (
     connect,
 )
 from trio_a2a.errors import A2AError, InternalError, RateLimitedError, TaskNotFoundError
-from trio_a2a.types import AgentCard, Task, TaskState
+from trio_a2a.types import AgentCard, ListTasksResponse, Task, TaskState, TaskStatus
 from trio_a2a.wire import from_dict
 
 TASK = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
@@ -186,7 +188,56 @@ async def test_a_list_without_an_end_is_an_error(binding):
             await client.push_configs.list("t")
 
 
+def listed(token, *tasks):
+    return ListTasksResponse(tasks=tasks, next_page_token=token, page_size=1, total_size=1)
+
+
+@within(30)
+async def test_a_list_that_leads_back_to_a_page_before_is_an_error(autojump_clock):
+    """Whatever the length of the circle; a server of this kind would keep a program for ever."""
+    for length in (1, 2, 3, 10, 100):
+        pages = [listed(str(n % length)) for n in range(5 * length)]
+        transport = ScriptedTransport(answers=pages)
+        with pytest.raises(InvalidResponseError, match="does not end"):
+            assert not [task async for task in client_on(transport).list_tasks()]
+        assert len(transport.calls) < 5 * length
+
+
+@within(30)
+async def test_a_list_of_empty_pages_is_given_up_and_a_long_list_is_not(autojump_clock):
+    def pages(count, *tasks):
+        return [*(listed(str(n), *tasks) for n in range(1, count)), listed("")]
+
+    one = Task(id="t", status=TaskStatus(state=TaskState.WORKING))
+    full = client_on(ScriptedTransport(answers=pages(3000, one)))
+    assert len([task async for task in full.list_tasks()]) == 2999
+    with pytest.raises(InvalidResponseError, match="1000 pages in a row are empty"):
+        assert not [task async for task in client_on(ScriptedTransport(answers=pages(3000))).list_tasks()]
+
+
 # -------------------------------------------------------------------------------------------------------------- streams
+
+
+@both_bindings
+@within(5)
+async def test_leaving_a_stream_that_another_task_reads_ends_it_there(binding):
+    def answer(request):
+        return [SSE_HEAD + chunk(b"data: %b\n\n" % json.dumps(wrapped(binding, request, {"task": TASK})).encode()), 60]
+
+    ended = trio.Event()
+
+    async def read_on(events):
+        async for _ in events:
+            pass
+        ended.set()
+
+    async with open_raw(answer) as raw, client_of(raw, binding) as client, trio.open_nursery() as nursery:
+        async with client.stream("x") as events:
+            await anext(events)
+            nursery.start_soon(read_on, events)
+            await trio.testing.wait_all_tasks_blocked()
+        await ended.wait()
+        assert len(raw.requests) == 1
 
 
 async def read(client, **options):

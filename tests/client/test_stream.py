@@ -498,6 +498,28 @@ async def test_leaving_the_block_closes_the_connection(autojump_clock):
 
 
 @within(10_000)
+@pytest.mark.parametrize("script", [[(task(), 1)], [(task(), 1), BREAK]])
+async def test_a_stream_that_is_closed_ends_for_the_task_that_reads_it(autojump_clock, script):
+    """It must not be taken up again: neither while it waits for an event, nor while it waits for the next attempt."""
+    transport = ScriptedTransport(script, [100_000])
+    seen = []
+
+    async def read(events):
+        seen.extend([event async for event in events])
+        seen.append("the end")
+
+    async with trio.open_nursery() as nursery, client_of(transport).stream("x") as events:
+        nursery.start_soon(read, events)
+        with trio.move_on_after(0.001):
+            await trio.sleep_forever()
+        await events.aclose()
+        assert all(source.closed for source in transport.sources)
+        await trio.testing.wait_all_tasks_blocked()
+        assert seen == [task(), "the end"]
+    assert len(transport.sources) == 1
+
+
+@within(10_000)
 async def test_two_tasks_cannot_read_one_stream(autojump_clock):
     async with (
         client_of(ScriptedTransport([100, (task(DONE), 1)])).stream("x") as events,

@@ -17,7 +17,14 @@ def card_url(url: str) -> str:
     Raises:
         ValueError: It is no http or https URL.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - read for the error that it is where it is no port
+    except ValueError as exc:
+        # It is not repeated: what it takes for a port may be a password.
+        raise ValueError(
+            "an agent's URL is absolute, https://host or https://host/path; the host of this is none"
+        ) from exc
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"an agent's URL is absolute, https://host or https://host/path; {url!r} is not")
     if parts.username is not None or parts.password is not None:

@@ -127,8 +127,12 @@ class CardResolver:
         raise CardError(f"the agent card is redirected more than {MAX_REDIRECTS} times")
 
     def _redirected(self, url: str, location: str) -> str:
-        target = urljoin(url, location)
-        old, new = urlsplit(url), urlsplit(target)
+        try:
+            target = urljoin(url, location)
+            old, new = urlsplit(url), urlsplit(target)
+            new.port  # noqa: B018 - read for the error that it is where it is no port
+        except ValueError as exc:
+            raise CardError(f"the agent card is redirected to what is no URL: {location[:200]!r}") from exc
         same_host = bool(location) and new.hostname == old.hostname
         # To HTTPS, on whichever port; else only within the origin.
         upgraded = old.scheme == "http" and new.scheme == "https"

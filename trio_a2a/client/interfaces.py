@@ -69,7 +69,12 @@ def choose_interfaces(
 
 
 def _absolute(card_url: str, interface: AgentInterface) -> str:
-    return urljoin(card_url, interface.url) if interface.protocol_binding in BINDINGS else interface.url
+    if interface.protocol_binding not in BINDINGS:
+        return interface.url
+    try:
+        return urljoin(card_url, interface.url)
+    except ValueError:
+        return interface.url  # it is none, and passed over for that
 
 
 def _version(interface: AgentInterface) -> str:
@@ -89,7 +94,7 @@ def _refusal(
         return "a binding that this version of trio_a2a does not speak"
     try:
         parts = urlsplit(interface.url)
-        host = parts.hostname
+        host, _ = parts.hostname, parts.port
     except ValueError:
         return "its URL is none"
     if parts.scheme not in {"http", "https"} or not host:

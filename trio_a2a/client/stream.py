@@ -35,6 +35,9 @@ __all__ = ["LASTING", "MAX_RESUMPTIONS", "EventStream"]
 
 _logger = logging.getLogger("trio_a2a.client")
 
+CLOSE_TIMEOUT: Final = 2.0
+"""Seconds for another task, which waits for the stream, to close its connection; that has a time-out of its own."""
+
 MAX_RESUMPTIONS: Final = 10
 """How often in a row a stream is taken up again without an event of it being seen: half a minute with the waits, in
 which a server is restarted."""
@@ -80,7 +83,7 @@ class EventStream:
         self._failure: Exception | None = None  # how the last connection ended; None: in order
         self._is_fresh = False  # a new connection goes on where another broke, and nothing has come over it
         self._ended = False
-        self._reading = False
+        self._reading: _Reading | None = None
 
     # ------------------------------------------------------------------------------------------------- what it knows
 
@@ -127,14 +130,18 @@ class EventStream:
         Cancellation: a checkpoint. A stream in which reading was cancelled goes on with a new connection, so nothing is
         lost unless resuming is switched off.
         """
-        if self._reading:
+        if self._reading is not None:
             raise trio.BusyResourceError("another task is reading this stream")
-        self._reading = True
+        self._reading = reading = _Reading()
+        event = None
         try:
-            event = await self._next()
+            with reading.scope:
+                event = await self._next()
         finally:
-            self._reading = False
+            self._reading = None
+            reading.over.set()
         if event is None:
+            self._ended = True
             raise StopAsyncIteration
         return event
 
@@ -281,11 +288,19 @@ class EventStream:
         self._opened_at = trio.current_time()
 
     async def aclose(self) -> None:
-        """Close the connection; the iteration then ends. The agent works on. A second time nothing happens.
+        """Close the connection; the iteration then ends, also that of another task. The agent works on.
+
+        A second time nothing happens.
 
         Cancellation: it is closed all the same.
         """
         self._ended = True
+        reading = self._reading
+        if reading is not None and not reading.is_ours():
+            # Another task waits for the connection, which can be closed by that one alone.
+            reading.scope.cancel(reason="the stream was closed")
+            with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
+                await reading.over.wait()
         await self._drop_source()
 
     async def _drop_source(self) -> None:
@@ -300,6 +315,19 @@ class EventStream:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+@final
+class _Reading:
+    """One wait for the next event."""
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.over = trio.Event()
+        self._task = trio.lowlevel.current_task()
+
+    def is_ours(self) -> bool:
+        return self._task is trio.lowlevel.current_task()
 
 
 def _is_passing(failure: Exception) -> bool:

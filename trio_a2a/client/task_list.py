@@ -2,14 +2,17 @@
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Self, final
+from typing import Final, Self, final
 
 import attrs
 
 from ..types import ListTasksRequest, ListTasksResponse, Task
 from .exceptions import InvalidResponseError
 
-__all__ = ["TaskList", "TaskPages"]
+__all__ = ["MAX_EMPTY_PAGES", "TaskList", "TaskPages"]
+
+MAX_EMPTY_PAGES: Final = 1000
+"""Pages in a row without a task: a server may filter page by page, but not for ever."""
 
 Fetch = Callable[[ListTasksRequest], Awaitable[ListTasksResponse]]
 
@@ -21,6 +24,11 @@ class TaskPages:
     def __init__(self, fetch: Fetch, request: ListTasksRequest) -> None:
         self._fetch = fetch
         self._request: ListTasksRequest | None = request
+        # A list that leads back to a page before has no end. One of its pages is remembered, each time for twice as
+        # long (Brent), so a circle of any length is found, and a long list costs nothing.
+        self._remembered = request.page_token
+        self._for, self._since = 1, 0
+        self._empty = 0  # pages in a row without a task
 
     def __aiter__(self) -> Self:
         return self
@@ -39,8 +47,14 @@ class TaskPages:
             raise StopAsyncIteration
         page = await self._fetch(self._request)
         token = page.next_page_token
-        if token and token == self._request.page_token:
-            raise InvalidResponseError("the list does not end: a page names itself as the next one")
+        if token and token in {self._request.page_token, self._remembered}:
+            raise InvalidResponseError("the list does not end: a page names itself, or one before, as the next one")
+        self._empty = 0 if page.tasks else self._empty + 1
+        if token and self._empty >= MAX_EMPTY_PAGES:
+            raise InvalidResponseError(f"the list does not end: {MAX_EMPTY_PAGES} pages in a row are empty")
+        self._since += 1
+        if self._since == self._for:
+            self._remembered, self._for, self._since = token, 2 * self._for, 0
         self._request = attrs.evolve(self._request, page_token=token) if token else None
         return page
 

@@ -154,7 +154,7 @@ def _joined(place: str, url: str) -> str | None:
     """Complete a URL; None if it is none."""
     try:
         joined = urljoin(place, url)
-        urlsplit(joined)
+        urlsplit(joined).port  # noqa: B018 - read for the error that it is where it is no port
     except ValueError:
         return None
     return joined
