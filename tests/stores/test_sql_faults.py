@@ -46,8 +46,10 @@ async def statements(
     own: Server, before: list[str], after: list[str], database: str | None = None
 ) -> AsyncIterator[None]:
     await in_thread(partial(own.execute, *before, database=database))
-    yield
-    await in_thread(partial(own.execute, *after, database=database))
+    try:
+        yield
+    finally:
+        await in_thread(partial(own.execute, *after, database=database))
 
 
 # --------------------------------------------------------------------------------------------------- servers of our own
@@ -95,8 +97,10 @@ async def test_a_server_that_is_read_only_for_a_while(own: Server, own_url: str)
             await noticed("on")
             yield
             assert (await work.store.get("hit0")) is not None
-            async with open_sql_store(url) as other:
-                assert (await other.list(ListTasksRequest(), owner=""))[1] == 7
+            assert (await work.store.list(ListTasksRequest(), owner=""))[1] == 7
+            with pytest.raises(TaskPersistenceError, match=r"(?i)read.only"):
+                async with open_sql_store(url):
+                    raise AssertionError("nothing can be written, not even that this process is alive")
             with pytest.raises(TaskPersistenceError, match=r"(?i)read.only"):
                 await work.store.delete("hit0")
         await noticed("off")

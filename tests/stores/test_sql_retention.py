@@ -282,6 +282,8 @@ async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         await trio.lowlevel.checkpoint()
+    # What was waited for may not have gone to sleep yet, and a jump of the clock would be before it.
+    await trio.testing.wait_all_tasks_blocked(0.1)
 
 
 @pytest.fixture
