@@ -28,6 +28,7 @@ SUITES = {
     "Clock": "check_clock",
     "EventSource": "check_client_transport",
     "EventLog": "check_event_log",
+    "OrphanedTasks": "check_orphaned_tasks",
     "Principal": "check_authenticator",
     "PushConfigStore": "check_push_config_store",
     "ResumableExecutor": "check_agent_executor",

@@ -19,6 +19,7 @@ from .in_memory import (
     open_in_memory as open_in_memory,
     serve_in_memory as serve_in_memory,
 )
+from .orphans import check_orphaned_tasks as check_orphaned_tasks
 from .providers import check_task_state_provider as check_task_state_provider
 from .push_configs import check_push_config_store as check_push_config_store
 from .scripted_agent import ScriptedAgent as ScriptedAgent, Step as Step
@@ -43,6 +44,7 @@ __all__ = [
     "check_clock",
     "check_event_log",
     "check_lifecycle_hook",
+    "check_orphaned_tasks",
     "check_push_config_store",
     "check_stream_close_handle",
     "check_task_state_provider",
