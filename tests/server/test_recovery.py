@@ -12,7 +12,7 @@ from tests.stores.test_sql_writer import locked
 from tests.stores.writers import TaskWriter
 from trio_a2a.abc import OrphanedTasks, TaskStore
 from trio_a2a.agents import RequestContext, TaskUpdater
-from trio_a2a.errors import TaskConflictError, TaskPersistenceError, TaskSerializationError
+from trio_a2a.errors import TaskConflictError, TaskPersistenceError, TaskSerializationError, TaskTakenOverError
 from trio_a2a.server import A2AApp, Agent, agent_card, recovery
 from trio_a2a.server.call import Call
 from trio_a2a.server.recovery import INTERRUPTED, Recovery
@@ -285,7 +285,7 @@ async def test_a_store_that_fails_while_a_task_is_seen_to_is_asked_again(
         return True
 
     store = Scripted(["t"], [])
-    store.on_orphan = policy  # type: ignore[assignment]
+    store.on_orphan = policy
     await put(store, "t")
     store.refuse, store.unreadable = refuse, True
     async with A2AApp(Agent(agent_card("Worker", "Works."), Resumable(go_on), store=store)).running():
@@ -296,6 +296,47 @@ async def test_a_store_that_fails_while_a_task_is_seen_to_is_asked_again(
     stored = await store.get("t")
     assert stored is not None
     assert stored.task.status.state is TaskState.FAILED
+
+
+@pytest.mark.parametrize("policy", ["fail", "resume"])
+@within(30)
+async def test_a_task_that_another_process_has_taken_over_meanwhile_is_left_to_it(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture, policy: str
+) -> None:
+    store = Scripted(["t"], [])
+    store.on_orphan = policy
+    await put(store, "t")
+    store.error = TaskTakenOverError("another one's")
+    store.refuse = lambda _change: True
+    async with A2AApp(Agent(agent_card("Worker", "Works."), Resumable(never), store=store)).running():
+        await trio.sleep(20)
+    assert [sequence for (sequence,) in store.commits[1:]] == [2]
+    assert "the agent failed" not in caplog.text
+
+
+@within(30)
+async def test_a_task_that_has_ended_before_it_is_seen_to_stays_as_it_is(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where it ended while the store could not say that the task goes on."""
+    store = Scripted(["over", "t"], [])
+    store.on_orphan = "resume"
+    await store.commit([TaskWriter("over").change(task("over", TaskState.COMPLETED))])
+    await put(store, "t")
+    store.refuse = lambda _change: True
+    app = A2AApp(Agent(agent_card("Worker", "Works."), Resumable(never), store=store))
+    async with app.running():
+        await trio.sleep(1)
+        store.refuse = None
+        await app.updater("t").complete()
+        await trio.sleep(20)
+        assert app._running is not None
+        await Recovery(app._running.manager, Plain())._see_to("over", resumes=False)
+    for task_id in ("over", "t"):
+        stored = await store.get(task_id)
+        assert stored is not None
+        assert stored.task.status.state is TaskState.COMPLETED
+    assert "failed" not in caplog.text
 
 
 @pytest.mark.parametrize("error", [TaskSerializationError("no task"), ZeroDivisionError()])

@@ -256,6 +256,23 @@ async def test_what_a_process_gives_up_is_found_at_the_next_renewal(sqlite_url: 
         assert await store.claim_orphans(10) == ["t"]
 
 
+async def test_a_look_that_fails_is_logged_and_repeated_after_the_next_renewal(
+    sqlite_url: str, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_sql_store(sqlite_url, lease=30) as store:
+        await store.wait_for_orphans()
+        with inside(sqlite_url) as connection:
+            connection.execute(text("ALTER TABLE a2a_tasks RENAME TO elsewhere"))
+        await jump(mock_clock, 10)
+        await until(lambda: "could not be looked for" in caplog.text)
+        with inside(sqlite_url) as connection:
+            connection.execute(text("ALTER TABLE elsewhere RENAME TO a2a_tasks"))
+        await leave(sqlite_url, "t")
+        await jump(mock_clock, 10)
+        await store.wait_for_orphans()
+        assert await store.claim_orphans(10) == ["t"]
+
+
 async def test_who_keeps_orphans_does_not_look_for_them(sqlite_url: str, mock_clock: MockClock) -> None:
     async with open_sql_store(sqlite_url, lease=30, on_orphan="keep") as store:
         assert store.on_orphan == "keep"
@@ -303,12 +320,14 @@ async def test_an_event_from_outside_the_run_leaves_the_task_with_its_process(ur
 # -------------------------------------------------------------------------------------------------------------- the end
 
 
+@pytest.mark.parametrize(("close_timeout", "lock_timeout"), [(0.05, 0.3), (1.0, 0.01)])
 @within(30)
-async def test_giving_up_the_lease_holds_nobody_up_for_longer_than_closing_may_take(
-    sqlite_url: str, caplog: pytest.LogCaptureFixture
+async def test_a_lease_that_cannot_be_given_up_is_logged_and_holds_nobody_up(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture, close_timeout: float, lock_timeout: float
 ) -> None:
+    """Whether the time for closing is over first, or the database says no."""
     with ExitStack() as lock:
-        async with open_sql_store(sqlite_url, close_timeout=0.05, lock_timeout=0.3) as store:
+        async with open_sql_store(sqlite_url, close_timeout=close_timeout, lock_timeout=lock_timeout) as store:
             lock.enter_context(locked(sqlite_url))
     assert "the lease of this process" in caplog.text
     assert lease_end(sqlite_url, store.process_id) is not None

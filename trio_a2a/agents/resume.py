@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from ..abc import AgentExecutor, Principal, ResumableExecutor, StoredTask
-from ..errors import StoreError, TaskConflictError, TaskTakenOverError, TaskTerminalError
+from ..errors import StoreError, TaskConflictError, TaskTerminalError
 from ..streams import MainQueue
 from ..types import Task
 from .context import ANONYMOUS, RequestContext
@@ -88,16 +88,15 @@ async def _take_up(updater: TaskUpdater) -> None:
 
     Raises:
         TaskTerminalError: The task has ended meanwhile.
-        TaskTakenOverError: Another process works on the task.
     """
     while True:
         await updater.start_work()
         try:
             await updater.flush()
-        except TaskTakenOverError:
-            raise
         except TaskConflictError:
-            continue  # the former process has still added something; now its events are known
+            # The former process has still added something, which is known now; or another one has taken the task over,
+            # and then the queue is closed, and this run with it.
+            continue
         except StoreError as exc:
             _logger.warning("task %s cannot be taken up yet: %s", updater.task_id, exc)
             await trio.sleep_until(trio.current_time() + _RETRY_SECONDS)
