@@ -161,6 +161,24 @@ async def test_a_task_that_a_message_has_brought_further_is_left_alone(sqlite_ur
         assert await process.log("t") == ["SUBMITTED", "half", "INPUT_REQUIRED"]
 
 
+@within(30)
+async def test_a_task_that_a_later_message_is_at_is_not_failed(sqlite_url: str) -> None:
+    may_end = trio.Event()
+
+    async def run(_context: RequestContext, updater: TaskUpdater) -> None:
+        await updater.start_work()
+        await may_end.wait()
+        await updater.complete()
+
+    await leave(sqlite_url, "t")
+    async with open_process(sqlite_url, Plain(run), on_orphan="keep") as process, trio.open_nursery() as nursery:
+        nursery.start_soon(process.send, "more", "t")
+        await process.reached("t", TaskState.WORKING)
+        await Recovery(process.manager, Plain())._see_to("t", resumes=False)
+        may_end.set()
+        assert (await process.ended("t")).status.state is TaskState.COMPLETED
+
+
 @within(60)
 async def test_of_two_applications_that_start_at_once_each_orphan_is_taken_up_by_one(url: str) -> None:
     names = [f"t{number:02}" for number in range(50)]

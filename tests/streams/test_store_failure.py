@@ -6,9 +6,16 @@ import trio.testing
 
 from tests.deadline import within
 from trio_a2a.abc import CloseReason
-from trio_a2a.errors import InternalError, StoreError, TaskConflictError, TaskPersistenceError, TaskSerializationError
+from trio_a2a.errors import (
+    InternalError,
+    StoreError,
+    TaskConflictError,
+    TaskPersistenceError,
+    TaskSerializationError,
+    TaskTakenOverError,
+)
 from trio_a2a.stores import InMemoryTaskStore
-from trio_a2a.streams import open_queue_manager
+from trio_a2a.streams import EventQueueClosedError, open_queue_manager
 from trio_a2a.testing import FlakyStore, RecordingHook, artifact, status
 from trio_a2a.types import TaskState
 
@@ -216,3 +223,38 @@ async def test_a_reader_with_a_full_backlog_gets_it_before_the_error(autojump_cl
             await child.receive()
         with pytest.raises(InternalError):
             await child.receive()
+
+
+@pytest.mark.requirement("S5-TAKEN-OVER")
+@pytest.mark.parametrize("count", [1, 3])
+@within(5)
+async def test_a_task_that_another_process_has_taken_over_loses_its_queue_and_what_is_in_it(
+    autojump_clock: object, count: int
+) -> None:
+    store = FlakyStore(error=TaskTakenOverError("by another process", task_id="t"))
+    async with open_queue_manager(store) as manager:
+        await manager.enqueue("t", status("t"))
+        await trio.testing.wait_all_tasks_blocked()
+        child = await manager.create_or_tap("t")
+        queue = manager.get("t")
+        assert queue is not None
+        # Only the first commit is refused: what comes behind it could be stored, and must not be.
+        refusals = [True]
+        store.refuse = lambda _change: bool(refusals and refusals.pop())
+        for number in range(count):
+            queue.enqueue_nowait(artifact("t", str(number), artifact_id=str(number)))
+        with pytest.raises(InternalError) as failure:
+            await child.receive()
+        assert isinstance(failure.value.__cause__, TaskTakenOverError)
+        assert child.close_reason is CloseReason.STORE_FAILURE
+        with pytest.raises(TaskTakenOverError):
+            await queue.flush()
+        with pytest.raises(EventQueueClosedError):
+            await queue.enqueue(artifact("t", "more"))
+        assert manager.get("t") is None
+        async with manager.subscribe("t") as fresh:
+            (snapshot,) = await fresh.receive_batch()
+            assert snapshot.sequence == 1
+    stored = await store.get("t")
+    assert stored is not None
+    assert stored.sequence == 1
