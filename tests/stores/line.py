@@ -8,7 +8,6 @@ import attrs
 import trio
 from sqlalchemy import make_url
 
-_CHUNK = 1 << 16
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
@@ -52,15 +51,16 @@ class Fate:
 
     Attributes:
         cut: The client's side ends now.
-        reaches_after: After so many seconds the server gets what was sent, and can do it; infinite: never.
+        reaches_after: After so many seconds the server gets what was sent, and does it; infinite: never.
+        vanishes: From now on nothing passes any more, in either direction, not even the end of either side.
     """
 
     cut: bool = False
     reaches_after: float = 0.0
+    vanishes: bool = False
 
 
-LOST = Fate(cut=True, reaches_after=math.inf)
-"""The server never gets it."""
+PASSES = Fate()
 
 
 @asynccontextmanager
@@ -68,26 +68,35 @@ async def open_line(url: str) -> AsyncIterator[Line]:
     """Run a line to the server of a URL."""
     there = make_url(url)
     host, port = there.host, there.port
+    # Set when the server has answered what it got from a client that was cut off.
+    answered: dict[trio.SocketStream, trio.Event] = {}
 
     async def requests(client: trio.SocketStream, server: trio.SocketStream, scope: trio.CancelScope) -> None:
         async for data in client:
             await line._flowing.wait()
-            fate = Fate() if line.on_request is None else line.on_request(data)
+            fate = PASSES if line.on_request is None else line.on_request(data)
+            if fate.vanishes:
+                await trio.sleep_forever()
             if fate.cut:
                 await trio.aclose_forcefully(client)
                 if math.isfinite(fate.reaches_after):
                     await trio.sleep(fate.reaches_after)
+                    answered[server] = trio.Event()
                     await server.send_all(data)
-                    await server.receive_some(_CHUNK)
+                    # What was cut off in the midst of a request has no answer.
+                    with trio.move_on_after(0.5):
+                        await answered[server].wait()
                 break
             await server.send_all(data)
         scope.cancel()
 
     async def answers(client: trio.SocketStream, server: trio.SocketStream, scope: trio.CancelScope) -> None:
         async for data in server:
+            if server in answered:
+                answered[server].set()
             await line._flowing.wait()
             await trio.sleep(line.delay)
-            # A client that was cut off gets no answer; the server's is read above.
+            # A client that was cut off gets no answer.
             with suppress(*_BROKEN):
                 await client.send_all(data)
         scope.cancel()

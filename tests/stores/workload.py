@@ -41,7 +41,12 @@ class Workload:
     seen: dict[str, dict[int, str]] = attrs.Factory(lambda: defaultdict(dict))
     reasons: dict[str, list[CloseReason | None]] = attrs.Factory(lambda: defaultdict(list))
     _count: int = 0
+    _following: set[str] = attrs.Factory(set)
     _wakers: set[trio.Event] = attrs.Factory(set)
+
+    def follows(self, task_id: str) -> bool:
+        """Tell whether somebody reads the task's stream."""
+        return task_id in self._following
 
     async def follow(self, task_id: str) -> None:
         """Read a task's stream to its end, in the background, behind what was seen before."""
@@ -51,12 +56,14 @@ class Workload:
         last = max(self.seen[task_id], default=None)
         async with self.manager.subscribe(task_id, snapshot=False, after=last) as child:
             task_status.started()
+            self._following.add(task_id)
             try:
                 await self._read(child, task_id)
             except InternalError as error:
                 if not isinstance(error.__cause__, StoreError):
                     raise
             self.reasons[task_id].append(child.close_reason)
+            self._following.discard(task_id)
             self._wake()
 
     async def _read(self, child: ChildQueue, task_id: str) -> None:

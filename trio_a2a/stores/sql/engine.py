@@ -163,8 +163,11 @@ def _connect_arguments(url: URL, options: EngineOptions) -> tuple[URL, dict[str,
         settings = (
             f"-c statement_timeout={_milliseconds(options.statement_timeout)} "
             f"-c lock_timeout={_milliseconds(options.lock_timeout)} "
-            # A connection that broke without the server's notice would hold its rows' locks for hours.
-            f"-c idle_in_transaction_session_timeout={_milliseconds(silence)}"
+            # A connection that broke without the server's notice would hold its rows' locks for hours. The first is
+            # off behind a pipeline: what the driver sends last there does not start it again.
+            f"-c idle_in_transaction_session_timeout={_milliseconds(silence)} "
+            f"-c tcp_keepalives_idle={math.ceil(silence)} "
+            f"-c tcp_keepalives_interval={math.ceil(silence / 3)} -c tcp_keepalives_count=3"
         )
         name = url.query.get("application_name", "trio-a2a")
         return url.difference_update_query(["options", "application_name"]), {

@@ -54,7 +54,15 @@ _EVENTS = (
     .order_by(events.c.sequence)
 )
 _TAIL = _EVENTS.where(events.c.sequence <= bindparam("last"))
-_STATE = select(tasks.c.state, tasks.c.finalized_at).where(tasks.c.task_id == bindparam("task_id"))
+_NEWEST = (
+    select(events.c.sequence, events.c.kind, events.c.body)
+    .where(events.c.task_id == bindparam("task_id"))
+    .order_by(events.c.sequence.desc())
+    .limit(1)
+)
+_STATE = select(tasks.c.state, tasks.c.finalized_at, tasks.c.last_sequence).where(
+    tasks.c.task_id == bindparam("task_id")
+)
 
 
 def read_task(connection: Connection, task_id: str) -> StoredTask | None:
@@ -96,9 +104,26 @@ def read_events(connection: Connection, task_id: str, after: int) -> Sequence[En
 
 
 def read_state(connection: Connection, task_id: str) -> tuple[str, Any] | None:
-    """Return the name of a task's state and when it ended, as they are stored; None if there is no such task."""
+    """Return the name of a task's state and when it ended, as they are stored; None if there is no such task.
+
+    Of a task that is over everything is read, which is a snapshot and rarely asked for. Of one that is not only the
+    newest event is: each reader that leaves asks, and must not cost as much as the task is long.
+
+    Raises:
+        TaskSerializationError: What was read makes no task.
+    """
     row = connection.execute(_STATE, {"task_id": task_id}).first()
-    return None if row is None else (row.state, row.finalized_at)
+    if row is None:
+        return None
+    if row.finalized_at is not None:
+        return None if read_task(connection, task_id) is None else (row.state, row.finalized_at)
+    newest = connection.execute(_NEWEST, {"task_id": task_id}).first()
+    if newest is None or newest.sequence < row.last_sequence:
+        if connection.execute(_STATE, {"task_id": task_id}).first() is None:
+            return None  # it was deleted between the statements
+        raise TaskSerializationError("events are missing in the stored log", task_id=task_id)
+    decode_event(newest.kind, newest.body, task_id)
+    return row.state, row.finalized_at
 
 
 def tasks_of(connection: Connection, rows: Sequence[Row[Any]]) -> list[Task]:
@@ -137,7 +162,7 @@ def tasks_of(connection: Connection, rows: Sequence[Row[Any]]) -> list[Task]:
 
 
 def _is_whole(tail: Sequence[EventRow], start: int, last: int) -> bool:
-    return start <= last and [event.sequence for event in tail] == list(range(start + 1, last + 1))
+    return last > 0 and start <= last and [event.sequence for event in tail] == list(range(start + 1, last + 1))
 
 
 def _instant(micros: Any, task_id: str) -> Any:

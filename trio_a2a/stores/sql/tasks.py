@@ -295,11 +295,11 @@ class SqlTaskStore(TaskStore, EventLog, TaskStateProvider, OrphanedTasks):
         if not is_key(task_id):
             await trio.lowlevel.checkpoint()
             return False, None
-        row = await self._database.read(read_state, task_id, task_id=task_id)
-        if row is None:
-            return False, None
-        name, micros = row
         try:
+            row = await self._database.read(read_state, task_id, task_id=task_id)
+            if row is None:
+                return False, None
+            name, micros = row
             finalized_at = None if micros is None else from_micros(micros)
             if state_of(name, task_id).is_final != (finalized_at is not None):
                 raise TaskSerializationError("the stored state and the instant of the end disagree", task_id=task_id)
