@@ -91,12 +91,10 @@ async def test_a_damaged_task_is_an_error_for_readers_and_neither_active_nor_fin
 
 async def check_unreadable(store: SqlTaskStore, name: str) -> None:
     for read in (lambda: store.get("hurt"), lambda: read_all(store)):
-        try:
+        with pytest.raises(TaskSerializationError) as refusal:
             await read()
-        except TaskSerializationError as error:
-            assert error.task_id == "hurt", name
-        else:
             pytest.fail(f"{name}: it can be read")
+        assert refusal.value.task_id == "hurt", name
 
 
 @within(30)
