@@ -63,6 +63,10 @@ class Recorder:
         """Return a block that does nothing."""
         return nullcontext()
 
+    def are_many(self, _: Any) -> bool:
+        """Nothing is written in a way of its own."""
+        return False
+
     def insert_tasks(self, _: Any, rows: Sequence[Any]) -> None:
         """New tasks."""
         self.rows.append((NEW_TASK, [tuple(row) for row in rows]))

@@ -14,13 +14,14 @@ from sqlalchemy import text
 
 from tests.deadline import within
 from tests.stores.databases import connect_to
+from tests.stores.test_sql_tasks import execute
 from tests.stores.writers import TaskWriter
 from trio_a2a.abc import TaskChange
 from trio_a2a.errors import StoreError, TaskConflictError, TaskPersistenceError
 from trio_a2a.stores import SqlTaskStore, open_sql_store
 from trio_a2a.stores.sql import transactions, writer as writer_module
-from trio_a2a.testing import artifact, status, task
-from trio_a2a.types import ListTasksRequest, Task, TaskState
+from trio_a2a.testing import artifact, message, status, task
+from trio_a2a.types import ListTasksRequest, Role, Task, TaskState
 
 
 @contextmanager
@@ -285,6 +286,54 @@ async def test_connections_that_were_cut_are_replaced_without_a_failure(url: str
         cut_connections(url)
         outcomes = await commit_all(store, [TaskWriter(f"t{n}").change(task(f"t{n}")) for n in range(20)])
         assert set(outcomes.values()) == {None}
+
+
+@within(30)
+async def test_large_commits_fail_and_are_repeated_as_small_ones_are(url: str) -> None:
+    """PostgreSQL takes many events in another way, with the user's message or without."""
+
+    def large(writer: TaskWriter, count: int = 100) -> list[TaskChange]:
+        first = writer.sequence + 1
+        answer = message("this", role=Role.USER)
+        return [
+            writer.change(artifact(writer.task_id, f"{number}"), answer if number == first + 50 else None)
+            for number in range(first, first + count)
+        ]
+
+    async def outcomes(commits: list[list[TaskChange]]) -> dict[str, StoreError | None]:
+        found: dict[str, StoreError | None] = {}
+
+        async def commit(changes: list[TaskChange]) -> None:
+            found[changes[0].task_id] = None
+            try:
+                await store.commit(changes)
+            except StoreError as error:
+                found[changes[0].task_id] = error
+
+        async with trio.open_nursery() as nursery:
+            for changes in commits:
+                nursery.start_soon(commit, changes)
+        return found
+
+    writers = [TaskWriter(f"t{number}") for number in range(6)]
+    async with open_sql_store(url) as store:
+        assert set((await outcomes([large(writer) for writer in writers])).values()) == {None}
+        # One is behind, and one finds a row in the log that nobody knows of.
+        writers[2].sequence -= 1
+        execute(
+            url,
+            "INSERT INTO a2a_events (task_id, sequence, recorded_at, kind, body)"
+            " SELECT task_id, 150, recorded_at, kind, body FROM a2a_events WHERE task_id = 't4' AND sequence = 1",
+        )
+        if not url.startswith("sqlite"):
+            cut_connections(url)
+        failed = {task: error for task, error in (await outcomes([large(w) for w in writers])).items() if error}
+        assert {task: type(error) for task, error in failed.items()} == dict.fromkeys(("t2", "t4"), TaskConflictError)
+        for number in (0, 1, 3, 5):
+            stored = await store.get(f"t{number}")
+            assert stored is not None
+            assert (stored.task, stored.sequence) == (writers[number].task, 200)
+        assert (await store.get("t4")).sequence == 100  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("was_committed", [True, False])

@@ -204,15 +204,20 @@ def write(connection: Any, commits: Sequence[PreparedCommit], statements: Statem
         (statements.advance, advances),
         (statements.restate, restates),
     ]
+    rows = [row for commit in commits for row in commit.rows]
+    apart = statements.are_many(rows)
     with statements.together(connection):
         if new:
             statements.insert_tasks(connection, new)
-        counts = [(update(connection, rows), len(rows)) for update, rows in updates if rows]
-        statements.insert_events(connection, [row for commit in commits for row in commit.rows])
+        counts = [(update(connection, changed), len(changed)) for update, changed in updates if changed]
+        if not apart:
+            statements.insert_events(connection, rows)
         if shots:
             statements.put_snapshots(connection, shots)
     if any(changed() != wanted for changed, wanted in counts):
         raise StaleError
+    if apart:
+        statements.insert_events(connection, rows)
 
 
 def _id_of(row: Restate) -> Any:

@@ -2,7 +2,8 @@
 
 They are text for the driver's own cursor: a statement through SQLAlchemy costs some 50 us, and a group of commits has
 four of them. Each is one call of the driver for all rows, for a second reason: around every step of a statement the
-driver lets go of the interpreter lock, and while Trio's thread is busy it takes up to 5 ms to get it back.
+driver lets go of the interpreter lock, and while Trio's thread is busy it takes up to 5 ms to get it back. (A COPY is a
+call for each row, but those wait for nothing.)
 
 Compare-and-set is in the UPDATE's condition; the number of rows that it has changed tells whether all were as expected.
 """
@@ -107,6 +108,10 @@ class Statements(ABC):
         """Return a block whose statements may be sent without waiting for each one's answer."""
         return nullcontext()
 
+    def are_many(self, rows: Sequence[EventRow]) -> bool:
+        """Tell whether so many events are written in a way of their own, which has to be outside of `together`."""
+        return False
+
     def insert_tasks(self, connection: Any, rows: Sequence[NewTask]) -> None:
         """Make tasks; one that is there already is an integrity error."""
         self._insert(connection, tasks.name, NewTask._fields, rows)
@@ -204,7 +209,13 @@ def _places(place: str, columns: int, rows: int) -> str:
 
 @final
 class _Postgresql(Statements):
-    """One array a column: the text is the same for any number of rows, so the server prepares it once."""
+    """One array a column: the text is the same for any number of rows, so the server prepares it once.
+
+    Many events are copied: for driver and server together that is a third of the work. It takes two more round trips,
+    so few events go with the other statements of their group.
+    """
+
+    _COPIED = 64
 
     def __init__(self) -> None:
         import psycopg  # noqa: PLC0415 - the driver of this database only
@@ -213,6 +224,19 @@ class _Postgresql(Statements):
 
     def together(self, connection: Any) -> AbstractContextManager[Any]:
         return cast("AbstractContextManager[Any]", connection.pipeline()) if self._has_pipelines else nullcontext()
+
+    def are_many(self, rows: Sequence[EventRow]) -> bool:
+        return len(rows) >= self._COPIED
+
+    def insert_events(self, connection: Any, rows: Sequence[EventRow]) -> None:
+        if not self.are_many(rows):
+            super().insert_events(connection, rows)
+            return
+        columns = ", ".join(_EVENT_COLUMNS)
+        with connection.cursor().copy(f"COPY {events.name} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
+            copy.set_types([_TYPES.get(column, "text") for column in _EVENT_COLUMNS])
+            for row in rows:
+                copy.write_row(row)
 
     def _insert(
         self, connection: Any, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], suffix: str = ""
