@@ -26,6 +26,17 @@ from a client (load.py) that is the same for all, in a process and on a processo
 writes without a pause gives much to gather to a server that gathers what is there; so whole answers come. The rows with
 a pause show what is left of that where events come one by one, as a slow model writes them.
 
+The rows `stores` and `stores-flat` write tasks to databases, and take the time on the wall, because they wait for disks
+and servers. What is common to their contenders is in store_workload.py:
+
+    store             the SQL store, alone or behind the stream core                         (store_ours.py)
+    raw inserts       a plain program: the rows that the store has just written, in the same transactions (store_raw.py)
+    a2a-sdk store     its database store behind its request handler, without tracing         (store_sdk.py)
+    store in memory   what is left of the first one's work without a database
+
+A row whose database server does not answer is left out, or fails with ``TRIO_A2A_REQUIRE_SERVERS=1``; where servers are
+looked for is in tests/stores/databases.py.
+
 Everything that all of them must do alike (events, windows, clocks, pinning, garbage collection) is in workload.py; what
 is measured and what it must reach is data, in rows.py.
 
