@@ -15,7 +15,7 @@ from trio_a2a.cli.redaction import Redaction
 from trio_a2a.cli.session import Connection, Session
 from trio_a2a.client import NoUsableInterfaceError, UnsupportedVersionError
 from trio_a2a.server import agent_card
-from trio_a2a.wire.signing import UnsignedCardError, sign_card
+from trio_a2a.wire.signing import InvalidCardSignatureError, UnsignedCardError, sign_card
 
 from .agents import KEY, PUBLIC, TOKEN
 from .program import run, run_json
@@ -172,6 +172,24 @@ def test_keys_that_cannot_be_read_are_wrong_usage(tmp_path):
         read_keys(str(tmp_path))
 
     assert refused.value.status == 2
+
+
+@within(30)
+async def test_an_extended_card_with_a_signature_of_another_key_is_refused(tmp_path):
+    """Although the public one is signed by the trusted one, and the other key goes by its name."""
+    key = tmp_path / "key.json"
+    key.write_text(json.dumps(PUBLIC), encoding="utf-8")
+    card = agent_card("Half", "Is signed.")
+    other = ECKey.generate_key("P-256")
+
+    def signed(served):
+        return sign_card(served, KEY if served.description == card.description else other, kid="test")
+
+    extended = attrs.evolve(card, description="Is signed by somebody.")
+    async with open_agent(nothing, card=card, card_signer=signed, extended_card=extended) as url:
+        assert await shown(url, extended=True) == 0
+        with pytest.raises(InvalidCardSignatureError):
+            await shown(url, verify=str(key), extended=True)
 
 
 @within(30)

@@ -3,14 +3,16 @@
 import gc
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 
 import pytest
 import trio
+import trio.testing
 
 from tests.client.peers import both_bindings, open_agent
 from tests.deadline import within
 from trio_a2a.client import connect
-from trio_a2a.client.http import HttpSession, open_session
+from trio_a2a.client.http import KEPT_IDLE, HttpRequest, HttpSession, open_session
 from trio_a2a.types import TaskState, TaskStatusUpdateEvent
 
 
@@ -67,6 +69,35 @@ async def everything(url: str, binding: str) -> None:
             assert [event async for event in events][-1].status.state is TaskState.COMPLETED
         await client.get_task(sent.id)
         assert [task.id async for task in client.list_tasks(context_id=sent.context_id)] == [sent.id]
+
+
+@pytest.mark.parametrize(("kept", "connections"), [(KEPT_IDLE, 1), (0.0, 3)])
+@within(10)
+async def test_an_idle_connection_is_kept_for_three_seconds(monkeypatch, kept, connections):
+    """Less than the five after which common servers close it, perhaps while a request is on its way.
+
+    The HTTP library counts them on the system's clock, so the bound itself is not waited for.
+    """
+    assert KEPT_IDLE == 3
+    monkeypatch.setattr("trio_a2a.client.http.KEPT_IDLE", kept)
+    made = 0
+
+    async def serve(stream: trio.SocketStream) -> None:
+        nonlocal made
+        made += 1
+        async with stream:
+            while await stream.receive_some():
+                await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+        async with open_session() as session:
+            for _ in range(3):
+                await session.exchange(HttpRequest(method="GET", url=url))
+                await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert made == connections
 
 
 @both_bindings

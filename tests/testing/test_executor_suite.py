@@ -124,6 +124,14 @@ class RefusesTooLate:
         raise UnsupportedOperationError("not today")
 
 
+class ReportsBehindItsEnd:
+    """Unlike `Talkative`: nobody has ended the task but the agent itself."""
+
+    async def execute(self, context, updater):
+        await updater.complete()
+        await updater.add_artifact("one more thing")
+
+
 class TakesTooLong:
     async def execute(self, context, updater):
         await updater.start_work()
@@ -225,6 +233,7 @@ BROKEN: dict[type, str] = {
     Refuses: "handling 'hello' the agent raised .*not today",
     Raises: "handling 'hello' the agent raised KeyError",
     RefusesTooLate: "handling 'hello' the agent raised .*not today",
+    ReportsBehindItsEnd: "handling 'hello' the agent raised TaskTerminalError",
     TakesTooLong: "handling 'hello' took the agent longer than 60",
     WaitsForAnAnswer: "handling 'hello' took the agent longer than 60",
     SharesItsUpdater: "for 3 callers at a time",
