@@ -213,6 +213,13 @@ def test_an_error_in_json_is_an_object_on_standard_error():
     assert error["message"]
 
 
+@pytest.mark.parametrize("option", ["--timeout", "--wait"])
+def test_what_is_no_number_of_seconds_is_wrong_usage(option):
+    result = run("doctor", "http://127.0.0.1:1", option, "nan")
+    assert result.returncode == 2
+    assert "not a number of seconds" in result.stderr
+
+
 def test_wrong_usage_in_json_is_an_object_too():
     result = run("send", "--json")
 

@@ -102,6 +102,23 @@ def test_what_cannot_be_served_gives_one_clear_line_and_exit_status_2(here, targ
     assert says in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--url", "nonsense"], "url is absolute"),
+        (["--url", "https://me:secret@agent.example"], "credentials"),
+        (["--grace", "nan"], "not a number of seconds"),
+    ],
+)
+def test_what_it_cannot_be_served_with_gives_one_clear_line_and_exit_status_2(here, options, says):
+    """Not a card that no client can use, nor a failure when it is to end."""
+    result = run("serve", "greeting:greeter", "--port", "0", *options, cwd=here)
+
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert says in result.stderr
+
+
 def test_a_taken_port_gives_one_clear_line_and_exit_status_2(here):
     with running("serve", "greeting:greeter", "--port", "0", cwd=here) as first:
         port = served_url(first).rpartition(":")[2]

@@ -314,6 +314,19 @@ async def test_what_is_no_agent_is_refused_before_anything_is_opened():
             await serve(wrong)
     with pytest.raises(TypeError, match="url is a str"):
         await serve(make_agent(), url=5)
+    for unusable in (
+        "nonsense",
+        "ftp://a.example",
+        "http://",
+        "http://[bad",
+        "http://a.example:99999",
+        "http://me:s@a",
+    ):
+        with pytest.raises(ValueError, match=r"url (is absolute|has credentials)"):
+            await serve(make_agent(), url=unusable)
+    for endless in (-1, float("nan")):
+        with pytest.raises(ValueError, match="grace is a number of seconds"):
+            await serve(make_agent(), grace=endless)
 
 
 @within(30)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .lazy import LazyGroup
-from .options import agent_url, connection_options, read_span, text as as_text, wait_options
+from .options import Seconds, agent_url, connection_options, read_span, text as as_text, wait_options
 from .program import FAILED, INTERRUPTED, forget_output
 
 __all__ = ["cli"]
@@ -115,7 +115,7 @@ def send(
     "--wait",
     default=20.0,
     show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     metavar="SECONDS",
     help="How long to watch what comes of the message.",
 )
@@ -142,7 +142,7 @@ def doctor(url: str, no_send: bool, strict: bool, wait: float, **connection: Any
     "--grace",
     default=10.0,
     show_default=True,
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     help="Seconds for running requests to end.",
 )
 @click.option(
@@ -155,7 +155,7 @@ def doctor(url: str, no_send: bool, strict: bool, wait: float, **connection: Any
 @click.option(
     "--grace-period",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     help="How long a finished task still takes late events (15).",
 )
 @click.option(

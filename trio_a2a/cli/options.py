@@ -9,6 +9,7 @@ import click
 
 __all__ = [
     "STATES",
+    "Seconds",
     "agent_url",
     "connection_options",
     "read_span",
@@ -68,6 +69,17 @@ def text(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     return value
 
 
+class Seconds(click.FloatRange):
+    """A number of seconds, which is a number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        seconds = super().convert(value, param, ctx)
+        if seconds != seconds:  # noqa: PLR0124 - what is not equal to itself is not a number
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
+
+
 def _read_since(_ctx: click.Context, _param: click.Parameter, value: str | None) -> datetime | None:
     if value is None:
         return None
@@ -100,7 +112,7 @@ _CONNECTION = (
     click.option("--transport", "transports", metavar="BINDING", multiple=True,
                  type=click.Choice(["JSONRPC", "HTTP+JSON", "GRPC"], case_sensitive=False),
                  help="JSONRPC, HTTP+JSON or GRPC: a binding that may be used; may be repeated. By default each."),
-    click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    click.option("--timeout", type=Seconds(min=0, min_open=True), metavar="SECONDS",
                  help="What a call may take (60); of a stream: until it begins. A send that waits has none."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, errors too (these on stderr)."),
     click.option("--debug", is_flag=True, help="Show what is done, and more of an error."),

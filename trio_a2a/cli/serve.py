@@ -22,8 +22,8 @@ async def run_server(target: str, host: str, port: int, url: str | None, grace: 
     """Serve until SIGINT or SIGTERM: the first drains, a second ends at once.
 
     Raises:
-        ServeError: There is no such agent, its tasks cannot be kept where they are to be, or the address cannot be
-            listened on.
+        ServeError: There is no such agent, its tasks cannot be kept where they are to be, the address cannot be listened
+            on, or the URL is none.
         ImportError: An extra is missing; the text names it.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -44,6 +44,8 @@ async def _serve_until_signal(agent: Agent | A2AApp, where: str, **options: Any)
                 served: Served = await nursery.start(partial(_serve_alone, nursery.cancel_scope, agent, **options))
             except OSError as exc:
                 failure = exc.strerror or str(exc)
+            except ValueError as exc:
+                failure = str(exc)
             else:
                 click.echo(f"serving at {served.url} (tasks are kept {where}); Ctrl-C ends it")
                 await anext(signals)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 import attrs
 import trio
@@ -75,10 +75,8 @@ class A2AApp:
     def __init__(self, agent: Agent, *, rpc_path: str = "/", rest_path: str = "/", url: str | None = None) -> None:
         if not isinstance(agent, Agent):
             raise TypeError(f"an A2AApp is made of an Agent, not of {agent!r}; write A2AApp(Agent(card, ...))")
-        if not isinstance(url, str | None):
-            raise TypeError(f"url is a str, not {url!r}")
-        if url is not None and not url.startswith(("http://", "https://")):
-            raise ValueError(f"url is absolute, https://host/path, since the card gives it to clients; {url!r} is not")
+        if url is not None:
+            require_public_url(url)
         for path in (rpc_path, rest_path):
             if not path.startswith("/"):
                 raise ValueError(f"a path begins with a slash, {path!r} does not")
@@ -279,6 +277,28 @@ class A2AApp:
         except Exception:  # boundary around user code: a failing authenticator lets nobody in
             _logger.exception("the authenticator failed")
             raise InternalError from None
+
+
+def require_public_url(url: str) -> None:
+    """Refuse what clients could not use as the agent's URL.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is not absolute, or has credentials in it, which everybody could read in the card.
+    """
+    given: object = url
+    if not isinstance(given, str):
+        raise TypeError(f"url is a str, not {url!r}")
+    try:
+        parts = urlsplit(given)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        named = "@" not in parts.netloc
+    except ValueError:
+        usable = named = False
+    if not usable:
+        raise ValueError(f"url is absolute, https://host/path, since the card gives it to clients; {url!r} is not")
+    if not named:
+        raise ValueError("url has credentials in it, and the card would show them to everybody")
 
 
 def _path_below_mount(scope: Scope) -> str:

@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from .agent import Agent
-from .app import A2AApp
+from .app import A2AApp, require_public_url
 from .http import HttpServer, listener_addresses, open_listeners, serve_http
 
 __all__ = ["Served", "serve"]
@@ -60,15 +60,18 @@ async def serve(
     Raises:
         OSError: The address cannot be listened on.
         TypeError: It is neither an agent nor an application.
-        ValueError: ``grpc_port`` was given: this version serves JSON-RPC only.
+        ValueError: ``grpc_port`` was given: this version serves JSON-RPC and HTTP+JSON only; or the URL is none that
+            clients can use, or the grace is negative.
 
     Cancellation: everything ends at once.
     """
     if grpc_port is not None:
         raise ValueError("grpc_port: this version of trio_a2a does not serve gRPC; leave it out")
     app = agent_or_app if isinstance(agent_or_app, A2AApp) else A2AApp(agent_or_app)
-    if not isinstance(url, str | None):
-        raise TypeError(f"url is a str, not {url!r}")
+    if url is not None:
+        require_public_url(url)
+    if not grace >= 0:
+        raise ValueError(f"grace is a number of seconds, 0 or more, not {grace!r}")
     listeners = await open_listeners(host, port, ssl_context=ssl_context)
     if url is None:
         bound_host, bound_port = listener_addresses(listeners)[0]
