@@ -4,6 +4,7 @@ import contextlib
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.stores.databases import KINDS, connect_to, database
 from .program import DEADLINE, run, run_json, running
 
 MODULE = """
+import trio
 import trio_a2a
 from trio_a2a.abc import TaskStore
 from trio_a2a.stores import InMemoryPushConfigStore, InMemoryTaskStore
@@ -25,7 +27,17 @@ async def greeter(context, updater):
     await updater.complete("hello")
 
 
+class Endless:
+    async def execute(self, context, updater):
+        await updater.start_work()
+        await trio.sleep_forever()
+
+    async def resume(self, context, updater):
+        await updater.complete("taken up again")
+
+
 card = trio_a2a.agent_card("Named", "Has a card.")
+endless = trio_a2a.Agent(card, Endless())
 memory = InMemoryTaskStore()
 agent = trio_a2a.Agent(card, greeter, store=memory, state_provider=memory, push=InMemoryPushConfigStore())
 app = trio_a2a.A2AApp(agent)
@@ -127,11 +139,39 @@ def test_a_grace_period_and_a_retention_are_taken(here):
 
 
 @pytest.mark.parametrize(
+    ("policy", "state"),
+    [("keep", "TASK_STATE_WORKING"), ("fail", "TASK_STATE_FAILED"), ("resume", "TASK_STATE_COMPLETED")],
+)
+def test_a_task_whose_server_ended_is_treated_as_the_user_says(here, policy, state):
+    options = ("--store", "sqlite:///tasks.db", "--on-orphan", policy)
+    with serving(here, "greeting:endless", *options, "--grace", "0") as (url, _):
+        task_id = run_json("send", url, "hello", "--no-wait")[0]["task"]["id"]
+    with serving(here, "greeting:endless", *options) as (url, _):
+        if policy == "keep":
+            (task,) = run_json("task", "get", url, task_id)
+        else:
+            task = _when_over(url, task_id)
+    assert task["status"]["state"] == state
+
+
+def _when_over(url, task_id):
+    """The task that recovery, which begins when the server serves already, has ended."""
+    end = time.monotonic() + DEADLINE
+    while True:
+        (task,) = run_json("task", "get", url, task_id)
+        if task["status"]["state"] != "TASK_STATE_WORKING":
+            return task
+        assert time.monotonic() < end
+
+
+@pytest.mark.parametrize(
     ("arguments", "env", "says"),
     [
         (("greeting:own", "--store", "sqlite:///tasks.db"), {}, "has a store of its own, a OwnStore"),
         (("greeting:agent", "--grace-period", "1"), {}, "has a store of its own: give that the grace period"),
         (("greeting:greeter", "--retention", "1d"), {}, "--retention needs --store"),
+        (("greeting:greeter", "--on-orphan", "keep"), {}, "--on-orphan needs --store"),
+        (("greeting:own", "--store", "sqlite:///t.db", "--on-orphan", "keep"), {}, "and --on-orphan"),
         (("greeting:greeter", "--store", "sqlite:///t.db", "--retention", "5s"), {}, "retention must be more seconds"),
         (("greeting:greeter", "--store", "oracle://scott:tiger@host"), {}, "use sqlite:///FILE"),
         (

@@ -164,6 +164,12 @@ def doctor(url: str, no_send: bool, strict: bool, wait: float, **connection: Any
     callback=read_span,
     help="Delete tasks so long after their end: 12h, 30d. Needs --store.",
 )
+@click.option(
+    "--on-orphan",
+    type=click.Choice(["fail", "keep", "resume"]),
+    help="What becomes of tasks whose process died: they fail (the default), are kept, or the agent resumes them. "
+    "Needs --store.",
+)
 def serve(
     target: str,
     host: str,
@@ -173,6 +179,7 @@ def serve(
     store: str | None,
     grace_period: float | None,
     retention: float | None,
+    on_orphan: str | None,
 ) -> None:
     """Serve the agent AGENT of the module MODULE until SIGINT or SIGTERM.
 
@@ -183,13 +190,15 @@ def serve(
     """
     if retention is not None and store is None:
         raise click.UsageError("--retention needs --store: tasks in memory end with the process")
+    if on_orphan is not None and store is None:
+        raise click.UsageError("--on-orphan needs --store: tasks in memory end with the process")
     import trio  # noqa: PLC0415 - imported when it is run
 
     from .keeping import Keeping, ServeError  # noqa: PLC0415
     from .serve import run_server  # noqa: PLC0415
 
     keys = tuple(key.strip() for key in os.environ.get("TRIO_A2A_PUSH_KEY", "").split(",") if key.strip())
-    keeping = Keeping(url=store, grace_period=grace_period, retention=retention, push_keys=keys)
+    keeping = Keeping(url=store, grace_period=grace_period, retention=retention, on_orphan=on_orphan, push_keys=keys)
     try:
         trio.run(run_server, target, host, port, url, grace, keeping, strict_exception_groups=True)
     except ServeError as exc:

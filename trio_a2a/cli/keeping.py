@@ -25,12 +25,14 @@ class Keeping:
         url: The database; None: memory.
         grace_period: Seconds for which a finished task still counts as active; None: as the store has it.
         retention: Seconds after their end at which tasks are deleted; None: never.
+        on_orphan: What becomes of tasks whose process died; None: as the store has it.
         push_keys: What push configurations are encrypted with, the first one, and decrypted, any of them.
     """
 
     url: str | None = None
     grace_period: float | None = None
     retention: float | None = None
+    on_orphan: str | None = None
     push_keys: tuple[str, ...] = attrs.field(default=(), repr=False)
 
 
@@ -50,7 +52,7 @@ async def kept(agent: Agent, keeping: Keeping) -> AsyncIterator[str]:
         if keeping != Keeping(push_keys=keeping.push_keys):
             raise ServeError(
                 f"the agent has a store of its own, a {type(own).__name__}: make it without, or leave out --store,"
-                " --grace-period and --retention"
+                " --grace-period, --retention and --on-orphan"
             )
         yield f"by the agent's own {type(own).__name__}"
     elif keeping.url is None:
@@ -69,7 +71,11 @@ async def _open(agent: Agent, url: str, keeping: Keeping, stores: AsyncExitStack
     from ..stores import open_sql_push_config_store, open_sql_store  # noqa: PLC0415 - needs an extra
     from ..stores.sql.engine import parse_url, shown  # noqa: PLC0415
 
-    wanted: dict[str, Any] = {"grace_period": keeping.grace_period, "retention": keeping.retention}
+    wanted: dict[str, Any] = {
+        "grace_period": keeping.grace_period,
+        "retention": keeping.retention,
+        "on_orphan": keeping.on_orphan,
+    }
     given = {name: value for name, value in wanted.items() if value is not None}
     where = ""
     try:

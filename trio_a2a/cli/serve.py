@@ -22,8 +22,8 @@ async def run_server(target: str, host: str, port: int, url: str | None, grace: 
     """Serve until SIGINT or SIGTERM: the first drains, a second ends at once.
 
     Raises:
-        ServeError: There is no such agent, its tasks cannot be kept where they are to be, the address cannot be listened
-            on, or the URL is none.
+        ServeError: There is no such agent, its tasks cannot be kept where they are to be, the address cannot be
+            listened on, or the URL is none.
         ImportError: An extra is missing; the text names it.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
