@@ -3,7 +3,20 @@
 import pytest
 
 from tests.deadline import within
-from trio_a2a.client import BearerAuth, Client, Interceptor, connect
+from trio_a2a.client import (
+    APIKeyAuth,
+    BasicAuth,
+    BearerAuth,
+    Client,
+    ClientCall,
+    Interceptor,
+    MutualTLSAuth,
+    OAuth2ClientCredentials,
+    connect,
+)
+from trio_a2a.client.http import HttpRequest
+from trio_a2a.errors import TaskNotFoundError
+from trio_a2a.types import Task, TaskState, TaskStatus
 
 from .scripted import CARD, ScriptedTransport, client_of
 
@@ -79,6 +92,57 @@ async def test_what_a_call_cannot_use_is_told_and_nothing_is_sent(options, error
         async with client_of(transport).stream("hi", **options):
             pass
     assert not transport.calls
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: BearerAuth(None), TypeError),
+        (lambda: BasicAuth("me", None), TypeError),
+        (lambda: APIKeyAuth(5), TypeError),
+        (lambda: MutualTLSAuth("cert.pem"), TypeError),
+        (lambda: OAuth2ClientCredentials("id", None), TypeError),
+        (lambda: OAuth2ClientCredentials("id", "s3cret", token_url=5), TypeError),
+        (lambda: OAuth2ClientCredentials("id", "s3cret", scopes="read"), TypeError),
+        (lambda: OAuth2ClientCredentials("id", "s3cret", method="jwt"), ValueError),
+    ],
+)
+def test_credentials_that_are_none_are_told_when_they_are_made(make, error):
+    """Not with the first request; and one scope in place of several would be asked for letter by letter."""
+    with pytest.raises(error) as told:
+        make()
+    assert "s3cret" not in str(told.value)
+
+
+@pytest.mark.parametrize("token", [None, 5, b"s3cret"])
+@within(5)
+async def test_a_function_that_gives_no_token_is_told(token):
+    with pytest.raises(TypeError, match="a token is a str"):
+        await BearerAuth(lambda: token).credentials(None)
+
+
+@within(5)
+async def test_an_interceptor_that_forgets_to_return_is_told():
+    class Before(Interceptor):
+        async def before(self, call):
+            pass
+
+    class After(Interceptor):
+        async def after(self, call, result, error):
+            pass
+
+    answer = Task(id="t", status=TaskStatus(state=TaskState.WORKING))
+    for forgets, says in ((Before(), "Before.before returns the call"), (After(), "After.after returns the result")):
+        with pytest.raises(TypeError, match=says):
+            await client_of(ScriptedTransport(answers=[answer]), interceptors=[forgets]).get_task("t")
+    with pytest.raises(TaskNotFoundError):
+        await client_of(ScriptedTransport(answers=[TaskNotFoundError()]), interceptors=[After()]).get_task("t")
+
+
+def test_headers_which_may_be_secret_are_not_shown():
+    shown = repr(ClientCall(operation="GetTask", request=None, headers={"x": "s3cret"}))
+    shown += repr(HttpRequest(method="GET", url="http://x", headers={"x": "s3cret"}))
+    assert "s3cret" not in shown
 
 
 @pytest.mark.parametrize("after", [-1, "1", True])

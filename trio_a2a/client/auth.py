@@ -26,6 +26,7 @@ __all__ = [
     "MutualTLSAuth",
     "PostForm",
     "choose_auth",
+    "require_texts",
 ]
 
 # A token of HTTP (RFC 9110 section 5.6.2), which the names of headers and cookies are.
@@ -115,10 +116,14 @@ class BearerAuth(Auth):
             once more when a server has refused a token.
 
     Raises:
+        TypeError: It is neither a text nor a function.
         ValueError: The token cannot stand in a header.
     """
 
     def __init__(self, token: Token) -> None:
+        given: object = token
+        if not isinstance(given, str) and not callable(given):
+            raise TypeError(f"a token is a str, or a function that returns one; not a {type(given).__name__}")
         self._token = _in_header(token, "a token") if isinstance(token, str) else token
 
     def bind(self, scheme: SecurityScheme, scopes: Sequence[str] = ()) -> "BearerAuth | None":
@@ -149,10 +154,12 @@ class BasicAuth(_Constant):
         password: The password.
 
     Raises:
+        TypeError: One of them is no text.
         ValueError: The name has a colon.
     """
 
     def __init__(self, username: str, password: str) -> None:
+        require_texts(username=username, password=password)
         if ":" in username:
             raise ValueError("a user name has no colon: basic authentication could not tell it from the password")
         self._header = "Basic " + b64encode(f"{username}:{password}".encode()).decode()
@@ -229,9 +236,15 @@ class MutualTLSAuth(_Constant):
 
     Args:
         ssl_context: A context with a certificate chain loaded (``load_cert_chain``).
+
+    Raises:
+        TypeError: It is none.
     """
 
     def __init__(self, ssl_context: ssl.SSLContext) -> None:
+        given: object = ssl_context
+        if not isinstance(given, ssl.SSLContext):
+            raise TypeError(f"ssl_context is an ssl.SSLContext, not a {type(given).__name__}")
         self.ssl_context = ssl_context
 
     def bind(self, scheme: SecurityScheme, scopes: Sequence[str] = ()) -> "MutualTLSAuth | None":
@@ -243,7 +256,19 @@ class MutualTLSAuth(_Constant):
         return Credentials()
 
 
+def require_texts(**given: object) -> None:
+    """Refuse what is no text by its name; it may be a secret, and is not shown.
+
+    Raises:
+        TypeError: There is one.
+    """
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is a str, not a {type(value).__name__}")
+
+
 def _in_header(text: str, what: str) -> str:
+    require_texts(**{what: text})
     if not text or not text.isprintable() or not text.isascii():
         raise ValueError(f"{what} is printable ASCII, and not empty")
     return text

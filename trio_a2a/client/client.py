@@ -363,12 +363,18 @@ class Client:
             silence=self._silence,
         )
         for interceptor in self._interceptors:
-            call = await interceptor.before(call)
+            changed: object = await interceptor.before(call)
+            if not isinstance(changed, ClientCall):
+                name = type(interceptor).__name__
+                raise TypeError(f"{name}.before returns the call to make, a ClientCall, not {changed!r}")
+            call = changed
         return call
 
     async def _after(self, call: ClientCall, result: Any, error: Exception | None = None) -> Any:
         for interceptor in reversed(self._interceptors):
-            result = await interceptor.after(call, result, error)
+            before, result = result, await interceptor.after(call, result, error)
+            if before is not None and result is None:
+                raise TypeError(f"{type(interceptor).__name__}.after returns the result for the caller, not None")
         return result
 
     async def _call(

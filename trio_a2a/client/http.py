@@ -72,13 +72,13 @@ class HttpRequest:
     Attributes:
         method: The HTTP method.
         url: Where.
-        headers: Its headers.
+        headers: Its headers; not in its repr, since they may be secret.
         body: Its body; None: it has none.
     """
 
     method: str
     url: str
-    headers: Mapping[str, str] = attrs.field(factory=dict)
+    headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     body: bytes | None = None
 
 

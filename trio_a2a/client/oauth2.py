@@ -11,7 +11,7 @@ import orjson
 import trio
 
 from ..types import OAuth2SecurityScheme, SecurityScheme
-from .auth import Auth, Credentials, PostForm
+from .auth import Auth, Credentials, PostForm, require_texts
 from .exceptions import ClientError, CredentialsError
 
 __all__ = ["MAX_TOKEN_ANSWER", "REFRESH_MARGIN", "OAuth2ClientCredentials"]
@@ -37,6 +37,10 @@ class OAuth2ClientCredentials(Auth):
         token_url: The token endpoint; by default what the card says.
         scopes: The scopes to ask for; by default those that the card requires.
         method: How the client shows itself to the token endpoint: in a ``basic`` header, or in the ``body``.
+
+    Raises:
+        TypeError: The id, the secret or the endpoint is no text, or the scopes are one.
+        ValueError: The method is another.
     """
 
     def __init__(
@@ -48,6 +52,13 @@ class OAuth2ClientCredentials(Auth):
         scopes: Sequence[str] = (),
         method: Literal["basic", "body"] = "basic",
     ) -> None:
+        require_texts(
+            client_id=client_id, client_secret=client_secret, token_url="" if token_url is None else token_url
+        )
+        if isinstance(scopes, str):
+            raise TypeError(f"scopes is a sequence of texts, such as [{scopes!r}]")
+        if method not in {"basic", "body"}:
+            raise ValueError(f"method is 'basic' or 'body', not {method!r}")
         self._client_id = client_id
         self._client_secret = client_secret
         self._token_url = token_url

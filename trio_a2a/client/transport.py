@@ -62,7 +62,7 @@ class ClientCall:
         operation: The operation's name, such as ``SendMessage``.
         request: Its request. The tenant is added by the transport.
         extensions: URIs of the extensions that are activated.
-        headers: More headers of the request.
+        headers: More headers of the request; not in its repr, since they may be secret.
         timeout: Seconds that it may take; of a stream: until it begins.
         silence: Seconds without a byte after which a stream counts as broken.
     """
@@ -70,7 +70,7 @@ class ClientCall:
     operation: str
     request: Any
     extensions: tuple[str, ...] = ()
-    headers: Mapping[str, str] = attrs.field(factory=dict)
+    headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     timeout: float = math.inf
     silence: float = math.inf
 
