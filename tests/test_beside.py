@@ -69,9 +69,22 @@ async def test_a_bug_in_the_task_ends_the_block(autojump_clock: object) -> None:
     async def fails() -> None:
         raise ZeroDivisionError
 
-    with pytest.RaisesGroup(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError):
         async with running_beside(fails, name="task"):
             await trio.sleep_forever()
+
+
+@within(5)
+async def test_where_both_fail_both_are_told(autojump_clock: object) -> None:
+    async def fails() -> None:
+        raise ZeroDivisionError
+
+    with pytest.RaisesGroup(KeyError, pytest.RaisesGroup(ZeroDivisionError)):
+        async with running_beside(fails, name="task"):
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise KeyError
 
 
 @within(5)

@@ -19,6 +19,7 @@ from typing import Any, final
 import trio
 
 from ..abc import Envelope, EventLog, StreamEvent, TaskStateProvider, TaskStore, TaskStreamLifecycleHook
+from ..beside import block_outcome
 from ..clock import TrioClock
 from ..errors import A2AError
 from ..stores import InMemoryTaskStore
@@ -26,7 +27,6 @@ from .child_queue import ChildQueue
 from .exceptions import EventQueueClosedError, NoTaskQueueError
 from .hooks import HOOK_METHODS, NoOpHook, overrides, require_coroutines
 from .main_queue import FINISH_SECONDS, MainQueue
-from .outcome import block_outcome
 from .processor import read_task
 from .statistics import QueueManagerStatistics, Tally
 

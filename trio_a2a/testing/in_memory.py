@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import trio
 
+from ..beside import block_outcome
 from ..client import Auth, Client, Interceptor, connect
 from ..server import A2AApp, Agent
 from ..server.agent import AgentFunction, agent_of
 from ..server.http import HttpServer, HttpStatistics, serve_http
 from ..streams import QueueManager
-from ..streams.outcome import block_outcome
 from .memory_streams import MemoryNetwork
 
 if TYPE_CHECKING:
