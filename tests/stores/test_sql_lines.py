@@ -123,6 +123,24 @@ async def test_connections_that_are_lost_again_and_again_lose_and_double_nothing
         await work.until(lambda: not any(work.follows(name) for name in names))
 
 
+@servers
+@within(30)
+async def test_who_commits_alone_is_told_that_the_database_cannot_be_reached(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no bug of the store's own, and is not logged as one."""
+    async with open_line(url) as line, open_sql_store(line.url, **SHORT) as store:
+        change = TaskWriter("t").change(task("t"))
+        line.refused = True
+        line.cut()
+        for _ in range(2):
+            with pytest.raises(TaskPersistenceError, match="cannot be reached"):
+                await store.commit([change])
+        assert "own code" not in caplog.text
+        line.refused = False
+        await store.commit([change])
+
+
 # ---------------------------------------------------------------------------------------------------------- other work
 
 
