@@ -104,6 +104,10 @@ async def test_what_is_damaged_deep_in_an_unfinished_task_is_an_error_for_reader
             await make(store, "hurt")
             execute(url, statement)
             await check_unreadable(store, name)
+            with pytest.raises(TaskSerializationError, match="hurt"):
+                await store.events("hurt", 0)
+            # Behind the damage the log can be read.
+            assert [envelope.sequence for envelope in await store.events("hurt", 2)] == [3, 4]
             await store.delete("hurt")
 
 

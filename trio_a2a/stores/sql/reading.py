@@ -97,9 +97,11 @@ def read_events(connection: Connection, task_id: str, after: int) -> Sequence[En
     """Return the events with numbers above ``after``.
 
     Raises:
-        TaskSerializationError: One cannot be read.
+        TaskSerializationError: One cannot be read, or is missing: a reader would not notice the gap.
     """
-    rows = connection.execute(_EVENTS, {"task_id": task_id, "after": after})
+    rows = connection.execute(_EVENTS, {"task_id": task_id, "after": after}).all()
+    if [row.sequence for row in rows] != list(range(after + 1, after + 1 + len(rows))):
+        raise TaskSerializationError("events are missing in the stored log", task_id=task_id)
     return tuple(Envelope(row.sequence, decode_event(row.kind, row.body, task_id)) for row in rows)
 
 
