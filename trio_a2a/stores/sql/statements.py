@@ -145,49 +145,53 @@ class Statements(ABC):
     ) -> Callable[[], int]: ...
 
 
-def _pieces_of(rows: Sequence[tuple[Any, ...]], largest: int) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Cut rows into few pieces of few different lengths, so that few statements are to be prepared and executed.
-
-    A length has three binary digits and then zeros: there are 36 of them up to 1024, and three pieces are enough for
-    most numbers of rows below that.
-    """
-    start, left = 0, len(rows)
-    while left:
-        zeros = max(0, left.bit_length() - 3)
-        size = min(largest, left >> zeros << zeros)
-        yield rows[start : start + size]
-        start, left = start + size, left - size
-
-
 def _flat(rows: Sequence[tuple[Any, ...]]) -> list[Any]:
     return [value for row in rows for value in row]
 
 
 @final
 class _Sqlite(Statements):
+    """Statements for some numbers of rows, so that few are to be prepared: the rows that are too few are all NULL.
+
+    Such a number has three binary digits and then zeros; there are 36 of them up to the largest. A row of NULLs is not
+    inserted, and is equal to no task.
+    """
+
     # Ten columns of as many rows are below the 32766 parameters that a statement can have.
     _ROWS = 1024
 
     def _insert(
         self, connection: Any, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], suffix: str = ""
     ) -> None:
-        for piece in _pieces_of(rows, self._ROWS):
-            connection.execute(_sqlite_insert(table, tuple(columns), suffix, len(piece)), _flat(piece))
+        for values, count in self._pieces(rows, len(columns)):
+            connection.execute(_sqlite_insert(table, tuple(columns), suffix, count), values)
 
     def _update(
         self, connection: Any, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], changes: dict[str, str]
     ) -> Callable[[], int]:
-        count = 0
-        for piece in _pieces_of(rows, self._ROWS):
-            text = _sqlite_update(tuple(columns), tuple(changes.items()), len(piece))
-            count += connection.execute(text, _flat(piece)).rowcount
-        return lambda: count
+        changed = 0
+        for values, count in self._pieces(rows, len(columns)):
+            text = _sqlite_update(tuple(columns), tuple(changes.items()), count)
+            changed += connection.execute(text, values).rowcount
+        return lambda: changed
+
+    def _pieces(self, rows: Sequence[tuple[Any, ...]], width: int) -> Iterator[tuple[list[Any], int]]:
+        """Cut rows into pieces, each a flat list for a statement of so many rows."""
+        for start in range(0, len(rows), self._ROWS):
+            values = _flat(rows[start : start + self._ROWS])
+            present = len(values) // width
+            zeros = max(0, present.bit_length() - 3)
+            count = -(-present >> zeros) << zeros
+            values += [None] * ((count - present) * width)
+            yield values, count
 
 
 @cache
 def _sqlite_insert(table: str, columns: tuple[str, ...], suffix: str, count: int) -> str:
-    # The text is made of our own names.
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {_places('?', len(columns), count)} {suffix}"  # noqa: S608
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)})"  # noqa: S608 - our own names
+        f" SELECT * FROM (VALUES {_places('?', len(columns), count)}) WHERE column1 IS NOT NULL {suffix}"
+    )
 
 
 @cache
