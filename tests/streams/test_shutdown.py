@@ -59,6 +59,22 @@ async def test_what_the_block_raises_leaves_as_it_is_also_while_everything_is_ca
 
 @pytest.mark.requirement("S4-SHUTDOWN")
 @within(5)
+async def test_what_a_subscriber_s_block_raises_leaves_as_it_is_also_while_it_is_cancelled(
+    autojump_clock: object,
+) -> None:
+    error = ValueError("mine")
+    async with open_queue_manager() as manager:
+        for opened in (manager.subscribe("t"), await manager.create_or_tap("t")):
+            with pytest.raises(ValueError, match="mine") as caught, trio.CancelScope() as scope:
+                async with opened:
+                    scope.cancel()
+                    raise error
+            assert caught.value is error
+        assert manager.active_subscriber_count("t") == 0
+
+
+@pytest.mark.requirement("S4-SHUTDOWN")
+@within(5)
 async def test_a_cancelled_block_that_raises_nothing_is_cancelled(autojump_clock: object) -> None:
     with trio.CancelScope() as scope:
         async with open_queue_manager() as manager:

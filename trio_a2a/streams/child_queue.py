@@ -188,8 +188,12 @@ class ChildQueue(trio.abc.ReceiveChannel[StreamEvent]):
 
         Cancellation: a checkpoint. The child is closed, and the hook has run, even when it is cancelled.
         """
-        await self._main._close_children((self,), CloseReason.CONSUMER, immediate=immediate)
+        await self._leave(immediate=immediate)
         await trio.lowlevel.checkpoint()
+
+    async def _leave(self, *, immediate: bool) -> None:
+        """As `aclose`, without its checkpoint: a cancellation there would take the place of what leaves a block."""
+        await self._main._close_children((self,), CloseReason.CONSUMER, immediate=immediate)
 
     async def __aenter__(self) -> "ChildQueue":
         return self
@@ -197,7 +201,9 @@ class ChildQueue(trio.abc.ReceiveChannel[StreamEvent]):
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        await self.aclose()
+        await self._leave(immediate=False)
+        if exc is None:
+            await trio.lowlevel.checkpoint()
 
     # ------------------------------------------------------------------------------------------- for the main queue
 

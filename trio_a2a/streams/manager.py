@@ -267,7 +267,8 @@ class QueueManager:
             with child._attach(trio.CancelScope()):
                 yield child
         finally:
-            await child.aclose(immediate=True)
+            await child._leave(immediate=True)
+        await trio.lowlevel.checkpoint()
 
     async def _replay(self, queue: MainQueue, child: ChildQueue, after: int) -> None:
         """Put the events between ``after`` and the child's first one in front of it, or a snapshot."""
