@@ -154,7 +154,7 @@ async def test_a_task_that_a_message_has_brought_further_is_left_alone(sqlite_ur
     executor = Resumable(never, run)
     async with open_process(sqlite_url, executor, on_orphan="keep") as process:
         await process.send("more", "t", immediately=False)
-        seeing_to = Recovery(process.manager, executor)
+        seeing_to = Recovery(process.manager, executor, process.store)
         await seeing_to._see_to("t", resumes=True)
         await trio.testing.wait_all_tasks_blocked()
         await seeing_to._see_to("t", resumes=False)
@@ -174,7 +174,7 @@ async def test_a_task_that_a_later_message_is_at_is_not_failed(sqlite_url: str) 
     async with open_process(sqlite_url, Plain(run), on_orphan="keep") as process, trio.open_nursery() as nursery:
         nursery.start_soon(process.send, "more", "t")
         await process.reached("t", TaskState.WORKING)
-        await Recovery(process.manager, Plain())._see_to("t", resumes=False)
+        await Recovery(process.manager, Plain(), process.store)._see_to("t", resumes=False)
         may_end.set()
         assert (await process.ended("t")).status.state is TaskState.COMPLETED
 
@@ -349,7 +349,7 @@ async def test_a_task_that_has_ended_before_it_is_seen_to_stays_as_it_is(
         await app.updater("t").complete()
         await trio.sleep(20)
         assert app._running is not None
-        await Recovery(app._running.manager, Plain())._see_to("over", resumes=False)
+        await Recovery(app._running.manager, Plain(), store)._see_to("over", resumes=False)
     for task_id in ("over", "t"):
         stored = await store.get(task_id)
         assert stored is not None

@@ -18,7 +18,6 @@ import trio
 from ..abc import Principal
 from ..agents.context import ANONYMOUS
 from ..agents.updater import TaskUpdater
-from ..beside import running_beside
 from ..clock import TrioClock
 from ..errors import A2AError, InternalError, MethodNotFoundError, UnavailableError
 from ..streams import QueueManager, open_queue_manager
@@ -31,7 +30,7 @@ from .card import CARD_PATH, ServedCard, with_interfaces
 from .http import Receive, Scope, Send
 from .jsonrpc import JsonRpcBinding
 from .operations import Operations
-from .recovery import Recovery
+from .recovery import recovering
 from .request import JSON_TYPE, SERVED_VERSIONS, Request, error_headers, respond
 from .rest import RestBinding
 
@@ -114,7 +113,7 @@ class A2AApp:
         agent = self.agent
         async with (
             open_queue_manager(agent.store, state_provider=agent.state_provider, hook=agent.hook) as manager,
-            running_beside(Recovery(manager, agent.executor).run, name="recovery of tasks"),
+            recovering(manager, agent.executor),
         ):
             operations = Operations(agent, manager)
             self._running = _Running(

@@ -8,6 +8,7 @@ happens here ends the server.
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Final, final
 
@@ -17,6 +18,7 @@ from ..abc import AgentExecutor, OrphanedTasks, ResumableExecutor, StoredTask
 from ..agents.resume import resume_task
 from ..agents.runner import RunReports, TaskRuns
 from ..agents.updater import TaskUpdater
+from ..beside import running_beside
 from ..errors import (
     StoreError,
     TaskConflictError,
@@ -27,7 +29,7 @@ from ..errors import (
 from ..streams import EventQueueClosedError, MainQueue, QueueManager
 from ..types import TaskState
 
-__all__ = ["INTERRUPTED", "Recovery"]
+__all__ = ["INTERRUPTED", "Recovery", "recovering"]
 
 _logger = logging.getLogger("trio_a2a.server")
 
@@ -40,6 +42,21 @@ _RETRY_SECONDS: Final = 5.0
 """After how long a store that failed is tried again."""
 
 
+def recovering(manager: QueueManager, executor: AgentExecutor) -> AbstractAsyncContextManager[None]:
+    """See to the orphans of an application's store for the length of a block, if it finds them and they are not kept.
+
+    Args:
+        manager: The queues of its tasks.
+        executor: Its agent.
+
+    Cancellation: as `running_beside`.
+    """
+    store: object = manager.store
+    if not isinstance(store, OrphanedTasks) or store.on_orphan == "keep":
+        return nullcontext()
+    return running_beside(Recovery(manager, executor, store).run, name="recovery of tasks")
+
+
 @final
 class Recovery:
     """Sees to the orphans of one application's store.
@@ -47,17 +64,17 @@ class Recovery:
     Args:
         manager: The queues of its tasks.
         executor: Its agent.
+        store: The manager's store, as one that finds orphans.
     """
 
-    def __init__(self, manager: QueueManager, executor: AgentExecutor) -> None:
+    def __init__(self, manager: QueueManager, executor: AgentExecutor, store: OrphanedTasks) -> None:
         self._manager = manager
         self._executor = executor
+        self._store = store
 
     async def run(self) -> None:
-        """See to orphans until cancelled; returns at once if the store finds none, or they are to be kept."""
-        store: object = self._manager.store
-        if not isinstance(store, OrphanedTasks) or store.on_orphan == "keep":
-            return
+        """See to orphans until cancelled."""
+        store = self._store
         while True:
             try:
                 await store.wait_for_orphans()
