@@ -18,6 +18,7 @@ from trio_a2a.stores.sql.schema import to_micros
 from trio_a2a.stores.sql.survey import survey
 from trio_a2a.testing import artifact, message, status, task
 from trio_a2a.types import Role, TaskPushNotificationConfig, TaskState
+from trio_a2a.wire import to_json
 
 
 def execute(url: str, *statements: str, **values: Any) -> None:
@@ -112,6 +113,16 @@ async def test_an_event_of_another_task_is_found(url: str) -> None:
     execute(url, "DELETE FROM a2a_events WHERE task_id = 'again'", move.format(1), move.format(2))
     problems = {finding.problem for finding in findings(url) if finding.task_id == "again"}
     assert "its events do not make that task" in problems
+
+
+@within(60)
+async def test_an_event_that_cannot_follow_the_ones_before_is_found(url: str) -> None:
+    """What was final cannot become something else."""
+    await fill(url)
+    body = to_json(status("again", TaskState.WORKING))
+    execute(url, "UPDATE a2a_events SET body = :body WHERE task_id = 'again' AND sequence = 2", body=body)
+    (found,) = findings(url)
+    assert found == Finding(task_id="again", problem="event 2 cannot follow those before it: TaskTerminalError")
 
 
 @within(60)

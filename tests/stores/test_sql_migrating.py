@@ -15,7 +15,7 @@ from tests.stores.databases import KINDS, connect_to, database
 from tests.stores.writers import TaskWriter
 from trio_a2a.errors import StoreError
 from trio_a2a.stores import open_sql_store
-from trio_a2a.stores.sql import migrating
+from trio_a2a.stores.sql import maintenance, migrating
 from trio_a2a.stores.sql.migrating import Migration, current_version, migrate
 from trio_a2a.stores.sql.schema import SCHEMA_VERSION, metadata
 from trio_a2a.testing import task
@@ -140,6 +140,28 @@ async def test_several_may_migrate_at_once(url: str, monkeypatch: pytest.MonkeyP
             nursery.start_soon(one)
     assert begun == [None]
     assert sorted(outcome.before or "" for outcome in outcomes) == ["", *[SCHEMA_VERSION] * 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "lock"),
+    [
+        ("postgresql", "SELECT pg_advisory_lock(x'7472696F6132610A'::bigint)"),
+        ("mariadb", "SELECT get_lock(CONCAT('trio_a2a:', MD5(DATABASE())), 0)"),
+    ],
+)
+def test_a_migration_that_waits_too_long_for_another_one_gives_up(
+    kind: str, lock: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (migrating, maintenance):
+        monkeypatch.setattr(module, "LOCK_SECONDS", 0.2)
+    with database(kind, tmp_path) as url:
+        engine = connect_to(url)
+        with engine.connect() as connection:
+            connection.execute(text(lock))
+            with pytest.raises(StoreError, match=r"another process|lock timeout"):
+                migrate(url)
+        engine.dispose()
+        migrate(url)
 
 
 @within(30)

@@ -160,8 +160,7 @@ def _instant(instant: datetime | None) -> str:
 
 
 def _size(count: float) -> str:
-    for unit in _UNITS:
-        if count < 1000 or unit == _UNITS[-1]:
-            return f"{count:.0f} {unit}" if unit == _UNITS[0] else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
+    power = 0
+    while count >= 1000 and power < len(_UNITS) - 1:
+        count, power = count / 1000, power + 1
+    return f"{count:.1f} {_UNITS[power]}" if power else f"{count:.0f} {_UNITS[0]}"
