@@ -164,10 +164,10 @@ async def test_a_server_that_says_nothing_for_a_while(own: Server, own_url: str)
 @within(60)
 async def test_a_slow_server_slows_and_harms_nobody(own: Server, own_url: str) -> None:
     async with open_line(own_url) as line, open_workload(line.url, statement_timeout=10) as work:
-        names = [f"t{number}" for number in range(20)]
+        names = [f"t{number}" for number in range(10)]
         for name in names:
             await work.begin(name)
-        line.delay = 0.1
+        line.delay = 0.05
         for _ in range(5):
             for name in names:
                 await work.feed(name)
