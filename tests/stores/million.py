@@ -26,7 +26,7 @@ _COMMIT = 500
 _COMMITTERS = 4
 # Pages at either end that are compared, and how much slower the last ones may be: noise, and no growth.
 _COMPARED = 0.1
-_SLOWER = 2.0
+_SLOWER = 3.0
 
 
 @attrs.frozen(kw_only=True)
