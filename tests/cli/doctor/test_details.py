@@ -14,6 +14,7 @@ from trio_a2a.cli.doctor.stream_reading import Recording
 from trio_a2a.cli.output import Output
 from trio_a2a.cli.redaction import Redaction
 from trio_a2a.cli.session import Connection, Session
+from trio_a2a.cli.text import printable
 from trio_a2a.types import AgentCapabilities, AgentCard, AgentInterface, Task, TaskState, TaskStatus
 
 from .patients import COMPLETED, TASK, WORKING, Patient, examined
@@ -49,6 +50,16 @@ async def test_a_wrong_answer_is_found(capsys, answers, check, severity):
         found = await examined(capsys, raw.url)
 
     assert found.severity(check) == severity
+
+
+def test_the_table_cannot_touch_the_terminal(capsys):
+    """Of two interfaces of one binding the second is named by its URL, which the card gives."""
+    shown = Report(Output(as_json=False, redaction=Redaction([])))
+    shown.error("JSONRPC http://a.example/\x9b2J\x1b[2J", "check\n\x1b[2J", "text\x1b[2J")
+    shown.close()
+    told = capsys.readouterr().out
+    assert told == printable(told)
+    assert "http://a.example/" in told
 
 
 @within(60)

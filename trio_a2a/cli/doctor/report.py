@@ -7,7 +7,7 @@ from typing import final
 import attrs
 
 from ..output import Output
-from ..text import one_line
+from ..text import in_line, one_line
 
 __all__ = ["Finding", "Report", "Severity"]
 
@@ -53,7 +53,10 @@ class Report:
     def add(self, severity: Severity, area: str, check: str, text: str) -> None:
         """Add a finding."""
         finding = Finding(
-            severity=severity, area=area, check=check, text=one_line(self._output.redacted(text), longest=300)
+            severity=severity,
+            area=area,
+            check=check,
+            text=one_line(self._output.redacted(text), longest=300),
         )
         self.findings.append(finding)
         if self._output.as_json:
@@ -94,10 +97,9 @@ class Report:
         table.add_column("check")
         table.add_column("finding", overflow="fold")
         for finding in self.findings:
-            style = _STYLES[finding.severity]
-            table.add_row(
-                Text(finding.severity.value, style=style), Text(finding.area), Text(finding.check), Text(finding.text)
-            )
+            severity = Text(finding.severity.value, style=_STYLES[finding.severity])
+            # The area may have the URL of an interface in it.
+            table.add_row(severity, *(Text(in_line(text)) for text in (finding.area, finding.check, finding.text)))
         self._output.show(table)
         errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
         self._output.line(
