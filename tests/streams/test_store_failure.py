@@ -1,11 +1,13 @@
 """What happens when the store cannot write or read."""
 
+from collections.abc import Sequence
+
 import pytest
 import trio
 import trio.testing
 
 from tests.deadline import within
-from trio_a2a.abc import CloseReason
+from trio_a2a.abc import CloseReason, TaskChange
 from trio_a2a.errors import (
     InternalError,
     StoreError,
@@ -14,6 +16,7 @@ from trio_a2a.errors import (
     TaskSerializationError,
     TaskTakenOverError,
 )
+from trio_a2a.reducer import WorkingTask, reduce
 from trio_a2a.stores import InMemoryTaskStore
 from trio_a2a.streams import EventQueueClosedError, open_queue_manager
 from trio_a2a.testing import FlakyStore, RecordingHook, artifact, status
@@ -113,6 +116,56 @@ async def test_a_commit_that_failed_after_it_was_done_is_recognised_by_its_numbe
         assert not child.closed
         assert [envelope.sequence for envelope in await child.receive_batch()] == [1, 2, 3, 4, 5]
         assert store.commits == [(1, 2, 3, 4, 5)]
+
+
+class RacedStore(InMemoryTaskStore):
+    """Loses a commit with its connection; before the task is read again somebody else has written to it."""
+
+    theirs = 0
+
+    async def commit(self, changes: Sequence[TaskChange]) -> None:
+        theirs, self.theirs = self.theirs, 0
+        if not theirs:
+            await super().commit(changes)
+            return
+        for number in range(theirs):
+            stored = await self.get("t")
+            assert stored is not None
+            event = artifact("t", "theirs", artifact_id=f"their {number}")
+            state = reduce(WorkingTask.of(stored.task), event)
+            assert state is not None
+            change = TaskChange(task_id="t", sequence=stored.sequence + 1, event=event, snapshot=state.task)
+            await super().commit([change])
+        raise TaskPersistenceError("the connection broke")
+
+
+@pytest.mark.requirement("S4-STORE-FAILURE", "S1-NO-LOSS")
+@pytest.mark.parametrize("ours", [1, 2])
+@pytest.mark.parametrize("theirs", [1, 2])
+@within(5)
+async def test_another_writers_event_with_the_number_of_a_failed_commit_is_not_taken_for_ours(
+    autojump_clock: object, ours: int, theirs: int
+) -> None:
+    store = RacedStore()
+    async with open_queue_manager(store) as manager:
+        child = await manager.create_or_tap("t")
+        queue = manager.get("t")
+        assert queue is not None
+        await queue.enqueue(status("t"))
+        await queue.flush()
+        assert len(await child.receive_batch()) == 1
+        store.theirs = theirs
+        for number in range(ours):
+            queue.enqueue_nowait(artifact("t", "ours", artifact_id=f"our {number}"))
+        with pytest.raises(InternalError) as failure:
+            await child.receive()
+        assert isinstance(failure.value.__cause__, TaskConflictError)
+        with pytest.raises(TaskConflictError):
+            await queue.flush()
+        stored = await store.get("t")
+        assert stored is not None
+        ids = [entry.artifact_id for entry in stored.task.artifacts]
+        assert ids == [f"their {number}" for number in range(theirs)] + [f"our {number}" for number in range(1, ours)]
 
 
 @pytest.mark.requirement("S4-STORE-FAILURE", "S1-NO-LOSS")

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, final
 import attrs
 import trio
 
-from ..abc import CloseReason, Envelope, StoredTask, StreamEvent, TaskChange, TaskStore
+from ..abc import CloseReason, Envelope, EventLog, StoredTask, StreamEvent, TaskChange, TaskStore
 from ..errors import (
     A2AError,
     InternalError,
@@ -328,20 +328,35 @@ class Processor:
             await self._store.commit(changes)
         except Exception as exc:  # boundary to the store: a failed commit is an event of this task's streams
             self._failure = exc if isinstance(exc, StoreError) else _persistence_error(exc, self._queue.task_id)
-            return await self._was_stored(changes[-1].sequence)
+            return await self._was_stored(changes[-1])
         return True
 
-    async def _was_stored(self, sequence: int) -> bool:
-        """Read the task again after a failed commit, and tell whether that had happened all the same."""
+    async def _was_stored(self, last: TaskChange) -> bool:
+        """Read the task again after a failed commit, and tell whether that had happened all the same.
+
+        The number alone could be that of another process's event, so the log is asked, where there is one.
+        """
         try:
             stored = await self._store.get(self._queue.task_id)
+            found = stored.sequence if stored is not None else 0
+            if found == last.sequence and isinstance(self._store, EventLog):
+                log = await self._store.events(self._queue.task_id, found - 1)
+                is_ours = [envelope.event for envelope in log] == [last.event]
+            else:
+                is_ours = found == last.sequence
         except Exception:  # boundary to the store: the failed commit is what is reported
             _logger.warning("task %s could not be read after a failed commit", self._queue.task_id, exc_info=True)
             return False
-        found = stored.sequence if stored is not None else 0
-        if found == sequence and not isinstance(self._failure, TaskConflictError):
+        if is_ours and not isinstance(self._failure, TaskConflictError):
             return True
         if found != self.sequence:
+            if not isinstance(self._failure, TaskConflictError):
+                # A commit is done whole or not at all, so this is somebody else's.
+                conflict = TaskConflictError(
+                    f"task {last.task_id!r} was changed by another writer, at event {found}", task_id=last.task_id
+                )
+                conflict.__cause__ = self._failure
+                self._failure = conflict
             self.state = WorkingTask.of(stored.task) if stored is not None else None
             self.sequence = found
         return False
