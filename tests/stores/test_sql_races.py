@@ -46,7 +46,8 @@ async def test_processes_that_race_for_a_task_win_each_number_once(url: str) -> 
         for _ in range(2):
             nursery.start_soon(race)
     assert [one["won"] for one in found] == [40, 40]
-    assert all(set(one) <= {"won", "TaskConflictError"} for one in found), found
+    # A typed conflict either way: the task belonged to the process that made it.
+    assert all(set(one) <= {"won", "TaskConflictError", "TaskTakenOverError"} for one in found), found
     findings = await trio.to_thread.run_sync(check, url, {"t": {}})
     assert not findings.faults
     assert findings.events == 81
