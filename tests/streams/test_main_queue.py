@@ -103,7 +103,6 @@ async def test_a_value_that_json_cannot_carry_is_refused_before_it_is_stored(
         Message.agent("x", extensions=["\ud800"]),
         InternalError("\ud800"),
     ],
-    ids=repr,
 )
 @within(5)
 async def test_a_lone_surrogate_is_refused_wherever_it_is(autojump_clock: object, event: Any) -> None:

@@ -95,7 +95,6 @@ class NoStore:
         ({"state_provider": SyncProvider()}, "is_task_finalized"),
         ({"store": NoStore()}, "list"),
     ],
-    ids=str,
 )
 @within(5)
 async def test_what_lacks_a_coroutine_function_is_a_type_error_that_names_the_method(

@@ -4,6 +4,7 @@ import base64
 import copy
 import hashlib
 import hmac
+import itertools
 import json
 import sys
 from datetime import UTC, datetime
@@ -282,6 +283,7 @@ def test_a_key_of_another_id_is_not_tried(keys):
         (KEY.as_der(private=False), "no PEM"),
         (trustme.CA(key_type=trustme.KeyType.ECDSA).cert_pem.bytes(), "no PEM"),
     ],
+    ids=map(str, itertools.count()),
 )
 def test_a_key_that_does_not_fit_verifies_nothing(key, text):
     for keys in (key, {"k1": key}):
@@ -341,7 +343,7 @@ def test_a_short_rsa_key_is_not_used():
         sign_card(CARD, key.as_pem(private=True), kid="k1", algorithm="PS256")
 
 
-@pytest.mark.parametrize("keys", [None, 3, [PUBLIC], {"k1": 3}, lambda kid, jku: [PUBLIC]], ids=repr)
+@pytest.mark.parametrize("keys", [None, 3, [PUBLIC], {"k1": 3}, lambda kid, jku: [PUBLIC]])
 def test_what_are_no_keys_is_a_type_error(keys):
     with pytest.raises(TypeError, match="a key is"):
         verify_card(RAW, keys)
@@ -595,7 +597,6 @@ def test_the_payload_cannot_be_unencoded():
 @pytest.mark.parametrize(
     "header",
     [{}, {"typ": "JWT"}, {"typ": 1}, {"jwk": PUBLIC}, {"x5c": ["x"]}, {"x5u": "https://evil.example"}],
-    ids=str,
 )
 def test_what_else_is_in_the_protected_header_does_not_matter(header):
     """The type is recommended only (A-43); keys that a signature brings along are not looked at."""
@@ -642,7 +643,7 @@ GOOD = RAW["signatures"][0]
         GOOD | {"protected": "A" * (MAX_HEADER + 4)},
         GOOD | {"protected": base64.b64encode(b'{"alg":"ES256","kid":"k1","x":"\xc3\xbf\xc3\xbf??>>"}').decode()},
     ],
-    ids=lambda entry: str(entry)[:60],
+    ids=map(str, itertools.count()),
 )
 def test_a_signature_that_is_malformed_is_refused_and_another_still_counts(entry):
     assert len(reasons(RAW | {"signatures": [entry]})) == 1
@@ -690,7 +691,7 @@ def test_json_that_is_no_object_is_no_card(text):
         verify_card(text, KEY)
 
 
-@pytest.mark.parametrize("raw", [None, 3, [], object()], ids=repr)
+@pytest.mark.parametrize("raw", [None, 3, [], object()])
 def test_what_is_no_card_at_all_is_a_type_error(raw):
     with pytest.raises(TypeError, match="expected a card"):
         verify_card(raw, KEY)
