@@ -294,6 +294,7 @@ async def open_session(
     authorizer: Authorizer | None = None,
     ssl_context: ssl.SSLContext | None = None,
     http_transport: Callable[[], httpx2.AsyncBaseTransport] | None = None,
+    reuses_connections: bool = True,
 ) -> AsyncIterator[HttpSession]:
     """Open a session for the length of a block; leaving it closes its connections.
 
@@ -301,11 +302,17 @@ async def open_session(
         authorizer: Puts credentials into each request.
         ssl_context: For HTTPS; by default certificates are verified against the system's.
         http_transport: Makes what carries the requests, in place of connections over sockets; the session closes it.
+        reuses_connections: Whether a connection serves more than one request. One that does may break because the server
+            closes it at the moment at which it is used again.
     """
     client = httpx2.AsyncClient(
         timeout=None,
         # Streams hold a connection each, as many as the program opens.
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEPT_IDLE),
+        limits=httpx2.Limits(
+            max_connections=None,
+            max_keepalive_connections=20 if reuses_connections else 0,
+            keepalive_expiry=KEPT_IDLE,
+        ),
         verify=True if ssl_context is None else ssl_context,
         follow_redirects=False,
         transport=None if http_transport is None else http_transport(),

@@ -114,7 +114,8 @@ class Probe:
 @asynccontextmanager
 async def open_probe(connection: Connection) -> AsyncIterator[Probe]:
     """Open connections for the length of a block."""
-    async with open_session() as session:
+    # A finding is to be about the agent, not about an idle connection that its server closed as it was used again.
+    async with open_session(reuses_connections=False) as session:
         yield Probe(session, connection)
 
 
