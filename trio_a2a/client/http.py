@@ -302,7 +302,7 @@ async def open_session(
         authorizer: Puts credentials into each request.
         ssl_context: For HTTPS; by default certificates are verified against the system's.
         http_transport: Makes what carries the requests, in place of connections over sockets; the session closes it.
-        reuses_connections: Whether a connection serves more than one request. One that does may break, as the server may
+        reuses_connections: Whether a connection serves more than one request. One that does may break: the server may
             close it at the moment at which it is used again.
     """
     client = httpx2.AsyncClient(
