@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 import orjson
@@ -15,6 +15,8 @@ from ..types import Part
 __all__ = ["read_parts"]
 
 _UNKNOWN = "application/octet-stream"
+_MAX_INPUT = 256 * 1024 * 1024
+"""Bytes of one input: far more than agents take, and a bound on what a device without an end could fill."""
 
 
 def read_parts(text: str | None, files: Sequence[str], data: Sequence[str]) -> tuple[Part, ...]:
@@ -47,16 +49,24 @@ def _name(path: str) -> str:
 
 def _standard_input() -> str:
     try:
-        return sys.stdin.buffer.read().decode()
+        return _bounded(sys.stdin.buffer, "standard input").decode()
     except UnicodeDecodeError:
         raise click.UsageError("standard input is no UTF-8 text; send it with --file") from None
 
 
 def _read(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            return _bounded(file, repr(path))
     except OSError as exc:
         raise click.UsageError(f"{path!r} cannot be read: {exc.strerror or exc}") from exc
+
+
+def _bounded(file: BinaryIO, name: str) -> bytes:
+    content = file.read(_MAX_INPUT + 1)
+    if len(content) > _MAX_INPUT:
+        raise click.UsageError(f"{name} is longer than {_MAX_INPUT // 1024**2} MiB; send a link to it")
+    return content
 
 
 def _json(given: str) -> Any:
