@@ -28,7 +28,7 @@ ANY: Any = None
 
 @pytest.fixture(params=KINDS)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A new database of each kind."""
+    """A new database of each kind, for what the kinds do differently; the rest of it is tested below the command."""
     with database(request.param, tmp_path) as made:
         yield made
 
@@ -102,22 +102,22 @@ def test_an_old_database_is_brought_up_with_the_command_that_its_error_names(url
     assert run_json("db", "migrate", url) == [{"before": "0001", "version": "0001"}]
 
 
-def test_the_version_is_shown_and_its_being_another_one_is_exit_status_1(url):
-    assert line(run("db", "migrate", url))
-    assert line(run("db", "current", url)) == "0001"
-    assert run_json("db", "current", url) == [{"version": "0001", "needed": "0001"}]
+def test_the_version_is_shown_and_its_being_another_one_is_exit_status_1(sqlite_url):
+    assert line(run("db", "migrate", sqlite_url))
+    assert line(run("db", "current", sqlite_url)) == "0001"
+    assert run_json("db", "current", sqlite_url) == [{"version": "0001", "needed": "0001"}]
 
-    execute(url, "UPDATE a2a_schema_version SET version_num = '0002'")
-    newer = run("db", "current", url)
+    execute(sqlite_url, "UPDATE a2a_schema_version SET version_num = '0002'")
+    newer = run("db", "current", sqlite_url)
     assert (newer.returncode, newer.stdout) == (1, "0002\n")
     assert "too old" in newer.stderr
-    assert "too old" in line(run("db", "migrate", url), 1)
+    assert "too old" in line(run("db", "migrate", sqlite_url), 1)
 
-    execute(url, "DELETE FROM a2a_schema_version")
-    none = run("db", "current", url)
+    execute(sqlite_url, "DELETE FROM a2a_schema_version")
+    none = run("db", "current", sqlite_url)
     assert (none.returncode, none.stdout) == (1, "no tables\n")
     assert "trio-a2a db migrate" in none.stderr
-    assert run_json("db", "current", url, status=1) == [{"version": None, "needed": "0001"}]
+    assert run_json("db", "current", sqlite_url, status=1) == [{"version": None, "needed": "0001"}]
 
 
 def test_several_commands_may_migrate_at_once(url):
@@ -135,15 +135,17 @@ def test_several_commands_may_migrate_at_once(url):
 # -------------------------------------------------------------------------------------------------------------- prune
 
 
-def test_old_tasks_are_deleted_and_what_would_be_is_told_before(url):
-    fill(url, finished=5, working=2)
-    assert run_json("db", "prune", url, "--older-than", "1h") == [{"tasks": 0, "events": 0, "dryRun": False}]
-    assert line(run("db", "prune", url, "--older-than", "0s", "--dry-run")) == "would delete 5 tasks with 15 events"
-    assert run_json("db", "stats", url)[0]["tasks"] == {"completed": 5, "working": 2}
-    pruned = run("db", "prune", url, "--older-than", "0s", "--batch", "2", "--share", "1")
+def test_old_tasks_are_deleted_and_what_would_be_is_told_before(sqlite_url):
+    fill(sqlite_url, finished=5, working=2)
+    assert run_json("db", "prune", sqlite_url, "--older-than", "1h") == [{"tasks": 0, "events": 0, "dryRun": False}]
+    assert (
+        line(run("db", "prune", sqlite_url, "--older-than", "0s", "--dry-run")) == "would delete 5 tasks with 15 events"
+    )
+    assert run_json("db", "stats", sqlite_url)[0]["tasks"] == {"completed": 5, "working": 2}
+    pruned = run("db", "prune", sqlite_url, "--older-than", "0s", "--batch", "2", "--share", "1")
     assert line(pruned) == "deleted 5 tasks with 15 events"
-    assert run_json("db", "stats", url)[0]["tasks"] == {"working": 2}
-    assert run("db", "check", url).returncode == 0
+    assert run_json("db", "stats", sqlite_url)[0]["tasks"] == {"working": 2}
+    assert run("db", "check", sqlite_url).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -166,15 +168,15 @@ def test_a_wrong_span_is_one_line_with_examples(sqlite_url):
 # -------------------------------------------------------------------------------------------------- stats, and checking
 
 
-def test_statistics_are_a_table_for_people_and_an_object_for_programs(url):
-    fill(url)
-    table = run("db", "stats", url)
+def test_statistics_are_a_table_for_people_and_an_object_for_programs(sqlite_url):
+    fill(sqlite_url)
+    table = run("db", "stats", sqlite_url)
     assert table.returncode == 0
     rows = {row[:12].rstrip(): row[12:].strip() for row in table.stdout.splitlines()}
     assert rows["tasks"] == "4 (3 completed, 1 working)"
     assert rows["events"] == "12"
     assert rows["orphans"] == "1"
-    (found,) = run_json("db", "stats", url)
+    (found,) = run_json("db", "stats", sqlite_url)
     assert found["tasks"] == {"completed": 3, "working": 1}
     assert found["events"] == 12
     assert found["bytes"] > 0
@@ -182,17 +184,17 @@ def test_statistics_are_a_table_for_people_and_an_object_for_programs(url):
     assert found["oldest"] < found["firstEnd"] < found["newest"]
 
 
-def test_a_sound_database_is_exit_status_0_and_a_damaged_one_1_with_each_finding(url):
-    fill(url)
-    assert line(run("db", "check", url)) == "checked 4 tasks with 12 events; nothing is wrong"
-    execute(url, "DELETE FROM a2a_events WHERE task_id = 't3' AND sequence = 2")
-    execute(url, "UPDATE a2a_snapshots SET body = 'x' WHERE task_id = 't1'")
-    result = run("db", "check", url)
+def test_a_sound_database_is_exit_status_0_and_a_damaged_one_1_with_each_finding(sqlite_url):
+    fill(sqlite_url)
+    assert line(run("db", "check", sqlite_url)) == "checked 4 tasks with 12 events; nothing is wrong"
+    execute(sqlite_url, "DELETE FROM a2a_events WHERE task_id = 't3' AND sequence = 2")
+    execute(sqlite_url, "UPDATE a2a_snapshots SET body = 'x' WHERE task_id = 't1'")
+    result = run("db", "check", sqlite_url)
     assert result.returncode == 1
     *findings, summary = result.stdout.splitlines()
     assert findings == ["task t1: its snapshot cannot be read: JSONParseError", "task t3: event 2 is missing"]
     assert summary == "checked 4 tasks with 11 events; findings: 2"
-    assert run_json("db", "check", url, status=1)[1:] == [
+    assert run_json("db", "check", sqlite_url, status=1)[1:] == [
         {"task": "t3", "problem": "event 2 is missing"},
         {"summary": {"tasks": 4, "events": 11, "findings": 2}},
     ]
