@@ -156,43 +156,37 @@ async def test_a_cancelled_report_was_not_made_and_can_be_made_again(autojump_cl
     assert [message.text() for message in task.history] == ["hello"]
 
 
-@within(30)
-async def test_a_commit_that_has_begun_is_finished_when_the_manager_is_left(autojump_clock):
-    store = SlowStore()
+async def _left_while_storing(store: SlowStore, seconds: float) -> str:
+    """Leave the manager one second after a commit of so many has begun; return the task's id."""
     task_ids: list[str] = []
 
     async def agent(context, updater):
         task_ids.append(context.task_id)
-        store.commit_seconds[context.task_id] = 2
+        store.commit_seconds[context.task_id] = seconds
         await updater.complete("done")
 
-    async with trio.open_nursery() as nursery:
-        async with open_desk(agent, store=store) as desk:
-            nursery.start_soon(_send_and_ignore, desk)
-            await trio.sleep(1)
-        assert trio.current_time() == pytest.approx(2, abs=0.1)
-    stored = await store.get(task_ids[0])
+    async with trio.open_nursery() as nursery, open_desk(agent, store=store) as desk:
+        nursery.start_soon(_send_and_ignore, desk)
+        await trio.sleep(1)
+    store.commit_seconds.clear()
+    return task_ids[0]
+
+
+@within(30)
+async def test_a_commit_that_has_begun_is_finished_when_the_manager_is_left(autojump_clock):
+    store = SlowStore()
+    stored = await store.get(await _left_while_storing(store, 2))
+    assert trio.current_time() == pytest.approx(2, abs=0.1)
     assert stored.task.status.state is TaskState.COMPLETED
 
 
 @within(30)
 async def test_a_commit_that_takes_too_long_is_given_up_when_the_manager_is_left(autojump_clock, caplog):
     store = SlowStore()
-    task_ids: list[str] = []
-
-    async def agent(context, updater):
-        task_ids.append(context.task_id)
-        store.commit_seconds[context.task_id] = 100
-        await updater.complete("done")
-
-    async with trio.open_nursery() as nursery:
-        async with open_desk(agent, store=store) as desk:
-            nursery.start_soon(_send_and_ignore, desk)
-            await trio.sleep(1)
-        assert trio.current_time() == pytest.approx(6, abs=0.1)
+    stored = await store.get(await _left_while_storing(store, 100))
+    assert trio.current_time() == pytest.approx(6, abs=0.1)
     assert "gave up storing" in caplog.text
-    store.commit_seconds.clear()
-    assert await store.get(task_ids[0]) is None
+    assert stored is None
 
 
 @within(5)
